@@ -5,16 +5,22 @@
 
 #include "agent/sampled_reading.h"
 
-#include <unistd.h>
+#include "hosted/passed_file.h"
 
-static int from_saved(struct profile **out, const struct process *p, const char *recording,
-		      const struct profile_selection *sel, struct heft_error *err)
+#include <sys/stat.h>
+
+static int from_saved(struct profile **out, const struct process *p,
+		      const struct process_rest *rest, const struct profile_selection *sel,
+		      struct heft_error *err)
 {
-	if (access(recording, F_OK))
+	char path[PASSED_FILE_PATH];
+	struct stat st;
+	if (fstat(rest->fd, &st) || !st.st_nlink)
 		return heft_fail(err, HEFT_ENOTFOUND,
 				 "process %d has ended, and its recording %s is gone", p->pid,
-				 recording);
-	return profile_from_recording(out, recording, sel, err);
+				 rest->recording);
+	passed_file_path(rest->fd, path);
+	return profile_from_recording(out, path, sel, err);
 }
 
 int sampled_profile(struct profile **out, struct process *p, const struct profile_selection *sel,
@@ -24,7 +30,7 @@ int sampled_profile(struct profile **out, struct process *p, const struct profil
 	struct sampled_reading r;
 	const struct process_rest *rest = atomic_load(&p->samples.rest);
 	if (rest)
-		return from_saved(out, p, rest->recording, sel, err);
+		return from_saved(out, p, rest, sel, err);
 	if (sampled_known_of(p, &known))
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	int rc = sampled_read(&r, p->view.fd, &known, err);

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 
 #include "agent/agent_loop.h"
-#include "cli/live_server.h"
+#include "cli/agent_processes.h"
 
 #include <linux/magic.h>
 #include <stdlib.h>
@@ -18,12 +18,13 @@
 #define DEFAULT_LISTEN "127.0.0.1:6070"
 #define DEFAULT_DIR "/run/heft"
 #define DEFAULT_OUTPUT "/var/lib/heft"
+#define DEFAULT_QUOTA (1ull << 30)
 
 struct agent_command {
 	struct agent_options o;
 	struct live_server server;
 	const char *listen, *token_file, *server_names;
-	char dir[4096], output[4096];
+	char dir[4096], output[4096], cache[4096];
 	bool quiet;
 };
 
@@ -125,11 +126,16 @@ static int choose_dirs(struct agent_command *a, struct heft_error *err)
 	return rc ? rc : make_dir(a->o.output_dir, root ? 0755 : 0700, err);
 }
 
-/* With a cache, symbols are looked up only once. A service of root has no HOME to keep one in. */
-static void choose_cache(void)
+/* With a cache, symbols are looked up only once. Root's agent has a folder for each user; any other has its user's
+ * own. */
+static void choose_cache(struct agent_command *a)
 {
-	if (geteuid() == 0 && !getenv("HOME"))
-		setenv("XDG_CACHE_HOME", "/var/cache", 0);
+	const char *base = getenv("XDG_CACHE_HOME");
+	if (geteuid() != 0)
+		return;
+	snprintf(a->cache, sizeof a->cache, "%.3900s/heft-agent",
+		 base && *base == '/' ? base : "/var/cache");
+	a->o.cache_dir = a->cache;
 }
 
 static void warn_of_disk(const struct agent_command *a)
@@ -145,21 +151,27 @@ static void warn_of_disk(const struct agent_command *a)
 	say(text);
 }
 
-static int begin_to_serve(void *ctx, struct heft_error *err)
+static int serve(void *ctx, int link)
 {
 	struct agent_command *a = ctx;
-	char url[400];
-	int rc = live_server_start(&a->server, err);
-	if (rc || a->quiet)
-		return rc;
-	live_server_url(&a->server, url, sizeof url);
-	cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", url, a->o.dir);
-	return 0;
+	return agent_front(&a->server, link);
+}
+
+/* In the supervisor. The server has the token now: here it is not needed. */
+static void served(void *ctx, const char *url)
+{
+	struct agent_command *a = ctx;
+	explicit_bzero(a->server.token, sizeof a->server.token);
+	if (!a->quiet)
+		cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", url,
+			 a->o.dir);
 }
 
 int cmd_agent(int argc, char **argv)
 {
-	struct agent_command a = {.o = {.keep_ns = 3600ull * 1000000000ull, .keep_count = 100},
+	struct agent_command a = {.o = {.keep_ns = 3600ull * 1000000000ull,
+					.keep_count = 100,
+					.quota_bytes = DEFAULT_QUOTA},
 				  .listen = DEFAULT_LISTEN};
 	struct heft_error err = {0};
 	int first;
@@ -176,13 +188,12 @@ int cmd_agent(int argc, char **argv)
 	if (!rc) {
 		umask(077); /* only its user may read what it saves */
 		warn_of_disk(&a);
-		choose_cache();
-		a.o.set = &a.server.set;
+		choose_cache(&a);
 		a.o.say = a.quiet ? NULL : say;
-		a.o.ready = begin_to_serve;
-		a.o.ready_ctx = &a;
-		a.o.answer = live_source_answer;
-		a.o.answer_ctx = &a.server.source;
+		a.o.serve = serve;
+		a.o.serve_ctx = &a;
+		a.o.served = served;
+		a.o.parts = agent_worker_parts();
 		rc = agent_run(&a.o, &err);
 	}
 	live_server_fini(&a.server);

@@ -37,8 +37,9 @@ int live_server_start(void *server, struct heft_error *err)
 		.token = token,
 		.names = s->names,
 		.say = cli_say,
+		.confine = s->confine,
 	};
-	struct source source = live_source(&s->source);
+	struct source source = s->other ? *s->other : live_source(&s->source);
 	if (pprof_routes_new(&s->routes, &source, token))
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	return http_server_start(&s->http, &options, pprof_routes_table(s->routes), err);

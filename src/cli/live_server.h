@@ -12,6 +12,9 @@ struct live_server {
 	const char *address; /* points into listen */
 	uint16_t port;
 	const char *names; /* of --host; NULL: none */
+	/* Serves this in place of the set; NULL: the set. */
+	const struct source *other;
+	int (*confine)(struct heft_error *err); /* of http_options */
 	bool wanted;
 	struct http_server *http;
 	struct pprof_routes *routes;

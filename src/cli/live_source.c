@@ -11,7 +11,7 @@
 #include "agent/sampled_profile.h"
 #include "cli/cli.h"
 #include "hosted/monotonic.h"
-#include "pprof/routes_pprof.h"
+#include "pprof/profile_forms.h"
 #include "profile/profile_from_trace.h"
 #include "session/process_memory.h"
 
@@ -175,15 +175,28 @@ static int make_profile(const struct live_source *s, struct process *p, struct p
 	return rc;
 }
 
-static int profile(void *ctx, uint64_t key, struct profile **out, struct heft_error *err)
+static int take(void *ctx, uint64_t key, void **profile, struct heft_error *err)
 {
 	struct live_source *s = ctx;
 	struct process *p = process_set_hold(s->set, key);
 	if (!p)
 		return no_such_process(err);
-	int rc = make_profile(s, p, out, err);
+	int rc = make_profile(s, p, (struct profile **)profile, err);
 	process_set_release(s->set, p);
 	return rc;
+}
+
+static int render(void *ctx, void *profile, const struct source_wish *wish, char **bytes,
+		  size_t *length, struct heft_error *err)
+{
+	(void)ctx;
+	return profile_render(profile, wish, bytes, length, err);
+}
+
+static void drop(void *ctx, void *profile)
+{
+	(void)ctx;
+	profile_free(profile);
 }
 
 static int control(void *ctx, uint64_t key, const struct source_control *c, struct heft_error *err)
@@ -217,7 +230,9 @@ struct source live_source(struct live_source *s)
 	return (struct source){.ctx = s,
 			       .list = list,
 			       .describe = describe,
-			       .profile = profile,
+			       .take = take,
+			       .render = render,
+			       .drop = drop,
 			       .control = control};
 }
 
@@ -232,7 +247,8 @@ int live_source_answer(void *ctx, struct process *p, char **bytes, size_t *lengt
 	int rc = make_profile(ctx, p, &profile_of_now, &err);
 	if (rc)
 		return rc;
-	rc = pprof_bytes(profile_of_now, bytes, length, &err);
+	const struct source_wish wish = {.form = SOURCE_HEAP};
+	rc = profile_render(profile_of_now, &wish, bytes, length, &err);
 	profile_free(profile_of_now);
 	return rc;
 }

@@ -14,6 +14,7 @@ enum heft_code {
 	HEFT_EREFUSED = -5, /* heft will not do this, and the message says what to do instead */
 	HEFT_ENOTFOUND = -6,
 	HEFT_ENOEXEC = -7,
+	HEFT_EBUSY = -8, /* who should do it does not answer: it may later */
 };
 
 struct heft_error {

@@ -472,6 +472,13 @@ int http_server_start(struct http_server **out, const struct http_options *o,
 		s->o.limits.connections = s->sockets - s->sockets / 4;
 	int rc = http_listen(o, &s->own, &s->port, err);
 	s->own.further = o->names;
+	if (rc >= 0 && o->confine) {
+		int refused = o->confine(err);
+		if (refused) {
+			close(rc);
+			rc = refused;
+		}
+	}
 	if (rc >= 0)
 		rc = start_threads(s, rc, err);
 	if (rc < 0) {

@@ -86,6 +86,9 @@ struct http_options {
 	struct http_limits limits;
 	const char *headers;           /* further lines "Name: value\n" on every answer, or NULL */
 	void (*say)(const char *text); /* says what goes wrong while serving; NULL: silence */
+	/* Called when all sockets are open, and before anything is read from one: gives up privileges. NULL: has
+	 * none. 0 or a negative code, which ends the server. */
+	int (*confine)(struct heft_error *err);
 };
 
 /* Routes end with a NULL path. They, and everything in the options, must live as long as the server. An

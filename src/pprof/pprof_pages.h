@@ -14,5 +14,7 @@ void pprof_write_index(FILE *out, const struct source_process *list, uint32_t co
 /* Prometheus' text. */
 void metrics_write(FILE *out, const struct source_process *list, uint32_t count,
 		   const struct http_stats *stats);
+/* The same about the agent itself. */
+void metrics_write_state(FILE *out, const struct source_state *state);
 
 #endif

@@ -27,6 +27,8 @@ void pprof_refuse_with(struct http_answer *a, const struct heft_error *err)
 		status = 400;
 	else if (err->code == HEFT_EREFUSED)
 		status = 409;
+	else if (err->code == HEFT_EBUSY)
+		status = 503;
 	pprof_refuse(a, status, *err->message ? err->message : "heft could not do this");
 }
 

@@ -156,3 +156,23 @@ void metrics_write(FILE *out, const struct source_process *list, uint32_t count,
 		write_metric(out, &metrics[i], list, count);
 	write_own(out, stats);
 }
+
+void metrics_write_state(FILE *out, const struct source_state *state)
+{
+	fprintf(out,
+		"# HELP heft_agent_processes Processes that the agent has, ended ones included.\n"
+		"# TYPE heft_agent_processes gauge\n"
+		"heft_agent_processes %" PRIu32 "\n"
+		"# HELP heft_agent_refused_processes Processes that are not profiled because there "
+		"is no place for more.\n"
+		"# TYPE heft_agent_refused_processes gauge\n"
+		"heft_agent_refused_processes %" PRIu64 "\n"
+		"# HELP heft_agent_workers Workers that read the samples of processes.\n"
+		"# TYPE heft_agent_workers gauge\n"
+		"heft_agent_workers %" PRIu32 "\n"
+		"# HELP heft_agent_worker_failures_total Workers that hung, died or took too much "
+		"memory.\n"
+		"# TYPE heft_agent_worker_failures_total counter\n"
+		"heft_agent_worker_failures_total %" PRIu64 "\n",
+		state->processes, state->refused, state->workers, state->killed);
+}

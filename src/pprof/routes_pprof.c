@@ -41,8 +41,9 @@ struct pending {
 	struct snapshot *before, *now;
 	bool allocs, text, counted;
 	uint64_t seconds;
-	uint64_t before_ns; /* when the first of two was taken; 0: not yet */
-	char *asked;        /* symbol: the addresses */
+	uint64_t before_ns;  /* when the first of two was taken; 0: not yet */
+	uint64_t between_ns; /* from there to the second; 0: not taken yet */
+	char *asked;         /* symbol: the addresses */
 };
 
 static void pending_free(void *kept)
@@ -103,9 +104,9 @@ static void answer_whole(struct pending *v, struct http_answer *a)
 	struct heft_error err = {0};
 	char *bytes;
 	size_t length;
-	enum snapshot_form form = v->allocs ? SNAPSHOT_ALLOCS : SNAPSHOT_HEAP;
+	enum source_form form = v->allocs ? SOURCE_ALLOCS : SOURCE_HEAP;
 	if (v->text)
-		form = v->allocs ? SNAPSHOT_ALLOCS_TEXT : SNAPSHOT_HEAP_TEXT;
+		form = v->allocs ? SOURCE_ALLOCS_TEXT : SOURCE_HEAP_TEXT;
 	int rc = snapshot_bytes(v->now, form, &bytes, &length, &err);
 	if (rc == SNAPSHOT_LATER) {
 		http_later(a, ASK_AGAIN_NS, v, pending_free);
@@ -121,15 +122,17 @@ static void answer_whole(struct pending *v, struct http_answer *a)
 static void answer_difference(struct pending *v, struct http_answer *a)
 {
 	struct heft_error err = {0};
-	struct profile_delta d;
 	char *bytes;
 	size_t length;
-	int rc = profile_delta_init(&d, snapshot_profile(v->before), snapshot_profile(v->now),
-				    monotonic_ns() - v->before_ns, &err);
-	if (rc == 0)
-		rc = snapshot_render_delta(&d, v->allocs ? SNAPSHOT_ALLOCS : SNAPSHOT_HEAP, &bytes,
-					   &length, &err);
-	profile_delta_fini(&d);
+	if (!v->between_ns)
+		v->between_ns = monotonic_ns() - v->before_ns;
+	int rc = snapshot_difference(v->now, v->before, v->between_ns,
+				     v->allocs ? SOURCE_ALLOCS : SOURCE_HEAP, &bytes, &length,
+				     &err);
+	if (rc == SNAPSHOT_LATER) {
+		http_later(a, ASK_AGAIN_NS, v, pending_free);
+		return;
+	}
 	if (rc < 0)
 		pprof_refuse_with(a, &err);
 	else
@@ -278,15 +281,20 @@ static void answer_cmdline(struct pprof_routes *r, const struct pprof_target *t,
 
 static void go_on_symbol(struct pending *v, struct http_answer *a)
 {
-	struct pprof_page page;
-	if (!get_snapshot(v, &v->now, a))
+	struct heft_error err = {0};
+	char *bytes;
+	size_t length;
+	if (!v->now && !get_snapshot(v, &v->now, a))
 		return;
-	if (pprof_page_open(&page, a)) {
-		int rc = pprof_write_symbols(page.out, snapshot_profile(v->now), v->asked);
-		pprof_page_answer(&page, a, 200, "text/plain; charset=utf-8");
-		if (rc < 0)
-			pprof_refuse(a, 500, "not enough memory");
+	int rc = snapshot_symbols(v->now, v->asked, &bytes, &length, &err);
+	if (rc == SNAPSHOT_LATER) {
+		http_later(a, ASK_AGAIN_NS, v, pending_free);
+		return;
 	}
+	if (rc < 0)
+		pprof_refuse_with(a, &err);
+	else
+		http_answer_body(a, 200, "text/plain; charset=utf-8", bytes, length);
 	pending_free(v);
 }
 
@@ -441,6 +449,11 @@ static void answer_metrics(void *ctx, const struct http_request *q, struct http_
 	http_request_stats(q, &stats);
 	if (pprof_page_open(&p, a)) {
 		metrics_write(p.out, list, count, &stats);
+		if (r->source.state) {
+			struct source_state state;
+			r->source.state(r->source.ctx, &state);
+			metrics_write_state(p.out, &state);
+		}
 		pprof_page_answer(&p, a, 200, "text/plain; version=0.0.4; charset=utf-8");
 	}
 	free(list);
@@ -484,9 +497,4 @@ void pprof_routes_free(struct pprof_routes *r)
 		return;
 	snapshots_free(r->snapshots);
 	free(r);
-}
-
-int pprof_bytes(const struct profile *p, char **bytes, size_t *length, struct heft_error *err)
-{
-	return snapshot_render(p, SNAPSHOT_HEAP, bytes, length, err);
 }

@@ -15,7 +15,4 @@ int pprof_routes_new(struct pprof_routes **out, const struct source *s, const ch
 const struct http_route *pprof_routes_table(const struct pprof_routes *r);
 void pprof_routes_free(struct pprof_routes *r); /* after http_server_stop */
 
-/* The bytes that /debug/pprof/heap answers for this profile (pprof, packed); free() them. */
-int pprof_bytes(const struct profile *p, char **bytes, size_t *length, struct heft_error *err);
-
 #endif

@@ -2,17 +2,16 @@
  * so that one is too old for them: they all wait, and share the next one, which begins when the first
  * has ended. A failure is shared the same way.
  *
- * Nobody blocks: who has to wait is told to come again (SNAPSHOT_LATER), since workers are few and
- * symbolising a large program for the first time may take seconds.
+ * Nobody blocks: who has to wait is told to come again (SNAPSHOT_LATER), since threads are few and
+ * symbolising a large program for the first time may take seconds. A source that works elsewhere says the same
+ * (SOURCE_LATER): then whoever comes next asks it again.
  *
  * A job is there as long as somebody waits for it or makes it; its last snapshot is kept for those
  * only. So memory holds no profile that nobody wants. `lock` guards jobs and counts of
  * references; a snapshot's own lock is held by who renders it. */
 #include "pprof/snapshots.h"
 
-#include "export/export.h"
 #include "hosted/monotonic.h"
-#include "pprof/pprof_text.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,12 +23,12 @@ struct snapshot {
 	uint64_t begun_ns;
 	int rc;
 	struct heft_error err;
-	struct profile *profile;
+	void *profile; /* the source's */
 	pthread_mutex_t rendering;
 	struct {
 		char *bytes;
 		size_t length;
-	} made[SNAPSHOT_FORMS];
+	} made[SOURCE_FORMS];
 };
 
 /* The snapshots of one process */
@@ -38,6 +37,7 @@ struct snapshot_job {
 	uint64_t key;
 	uint32_t waiting;
 	bool working;
+	struct snapshot *making; /* the source is at it; or NULL */
 	struct snapshot *last;
 };
 
@@ -67,9 +67,9 @@ void snapshots_free(struct snapshots *s)
 
 static void destroy(struct snapshot *s)
 {
-	for (int i = 0; i < SNAPSHOT_FORMS; i++)
+	for (int i = 0; i < SOURCE_FORMS; i++)
 		free(s->made[i].bytes);
-	profile_free(s->profile);
+	s->of->source.drop(s->of->source.ctx, s->profile);
 	pthread_mutex_destroy(&s->rendering);
 	free(s);
 }
@@ -84,11 +84,6 @@ void snapshot_release(struct snapshot *s)
 	pthread_mutex_unlock(lock);
 	if (last)
 		destroy(s);
-}
-
-const struct profile *snapshot_profile(const struct snapshot *s)
-{
-	return s->profile;
 }
 
 /* ---- jobs */
@@ -106,41 +101,51 @@ static struct snapshot_job *find_job(struct snapshots *s, uint64_t key)
 	return job;
 }
 
-/* Takes the request off its job, which may end with it; gives a snapshot to release, or NULL. */
-static struct snapshot *leave(struct snapshot_request *request)
+/* What a job leaves behind, to be released without the lock */
+struct leftover {
+	struct snapshot *last, *making;
+};
+
+/* Takes the request off its job, which may end with it. */
+static struct leftover leave(struct snapshot_request *request)
 {
 	struct snapshot_job *job = request->job, **at = &request->of->jobs;
-	struct snapshot *last = job->last;
+	struct leftover left = {job->last, job->making};
 	request->job = NULL;
 	if (--job->waiting)
-		return NULL;
+		return (struct leftover){NULL, NULL};
 	while (*at != job)
 		at = &(*at)->next;
 	*at = job->next;
 	free(job);
-	return last;
+	return left;
+}
+
+static void release_leftover(struct leftover left)
+{
+	snapshot_release(left.last);
+	snapshot_release(left.making);
 }
 
 void snapshot_cancel(struct snapshot_request *request)
 {
-	struct snapshot *old = NULL;
 	if (!request->job)
 		return;
 	pthread_mutex_lock(&request->of->lock);
-	old = leave(request);
+	struct leftover left = leave(request);
 	pthread_mutex_unlock(&request->of->lock);
-	snapshot_release(old);
+	release_leftover(left);
 }
 
-static struct snapshot *make(struct snapshots *of, uint64_t key)
+static struct snapshot *begin(struct snapshots *of)
 {
 	struct snapshot *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
 	s->of = of;
+	s->references = 1;
 	s->begun_ns = monotonic_ns();
 	pthread_mutex_init(&s->rendering, NULL);
-	s->rc = of->source.profile(of->source.ctx, key, &s->profile, &s->err);
 	return s;
 }
 
@@ -148,11 +153,10 @@ static struct snapshot *make(struct snapshots *of, uint64_t key)
 static int hand_out(struct snapshot_request *request, struct snapshot *s, struct snapshot **out,
 		    struct heft_error *err)
 {
-	struct snapshot *old;
 	s->references++;
-	old = leave(request);
+	struct leftover left = leave(request);
 	pthread_mutex_unlock(&request->of->lock);
-	snapshot_release(old);
+	release_leftover(left);
 	int rc = s->rc;
 	if (rc < 0) {
 		*err = s->err;
@@ -188,19 +192,28 @@ int snapshot_take(struct snapshot_request *request, struct snapshot **out, struc
 		return SNAPSHOT_LATER;
 	}
 	job->working = true; /* and the job stays: we wait for it ourselves */
+	struct snapshot *s = job->making;
+	job->making = NULL;
 	pthread_mutex_unlock(&of->lock);
-	struct snapshot *s = make(of, request->key);
+	if (!s)
+		s = begin(of);
+	if (s)
+		s->rc = of->source.take(of->source.ctx, request->key, &s->profile, &s->err);
 	pthread_mutex_lock(&of->lock);
 	job->working = false;
-	struct snapshot *old = s ? job->last : NULL;
 	if (!s) {
-		old = leave(request);
+		struct leftover left = leave(request);
 		pthread_mutex_unlock(&of->lock);
-		snapshot_release(old);
+		release_leftover(left);
 		return no_memory(err);
 	}
+	if (s->rc == SOURCE_LATER) {
+		job->making = s;
+		pthread_mutex_unlock(&of->lock);
+		return SNAPSHOT_LATER;
+	}
+	struct snapshot *old = job->last;
 	job->last = s;
-	s->references = 1;
 	int rc = hand_out(request, s, out, err);
 	snapshot_release(old);
 	return rc;
@@ -208,59 +221,42 @@ int snapshot_take(struct snapshot_request *request, struct snapshot **out, struc
 
 /* ---- forms */
 
-/* d: the difference, where it is one; p is then not looked at. */
-static int write_form(FILE *out, const struct profile *p, const struct profile_delta *d,
-		      enum snapshot_form form, struct heft_error *err)
+/* What the source does with one profile, one thread does at a time. */
+static int render(struct snapshot *s, const struct source_wish *wish, char **bytes, size_t *length,
+		  struct heft_error *err)
 {
-	bool allocs = form == SNAPSHOT_ALLOCS || form == SNAPSHOT_ALLOCS_TEXT;
-	if (form == SNAPSHOT_HEAP_TEXT || form == SNAPSHOT_ALLOCS_TEXT)
-		return pprof_write_text(out, p, allocs) < 0 ? no_memory(err) : 0;
-	struct export_options o = {
-		.measure = allocs ? MEASURE_ALLOCATED_BYTES : MEASURE_LIVE_BYTES,
-	};
-	if (d)
-		return export_pprof_delta(out, d, o.measure, err);
-	return exporter_write(exporter_find("pprof"), out, p, &o, err);
+	if (pthread_mutex_trylock(&s->rendering) != 0)
+		return SNAPSHOT_LATER;
+	int rc = s->of->source.render(s->of->source.ctx, s->profile, wish, bytes, length, err);
+	pthread_mutex_unlock(&s->rendering);
+	return rc == SOURCE_LATER ? SNAPSHOT_LATER : rc;
 }
 
-static int render(const struct profile *p, const struct profile_delta *d, enum snapshot_form form,
-		  char **bytes, size_t *length, struct heft_error *err)
+int snapshot_difference(struct snapshot *s, struct snapshot *before, uint64_t between_ns,
+			enum source_form form, char **bytes, size_t *length, struct heft_error *err)
 {
-	*bytes = NULL;
-	FILE *out = open_memstream(bytes, length);
-	if (!out)
-		return no_memory(err);
-	int rc = write_form(out, p, d, form, err);
-	if (fclose(out) != 0 && rc == 0)
-		rc = no_memory(err);
-	if (rc < 0) {
-		free(*bytes);
-		*bytes = NULL;
-	}
-	return rc;
+	const struct source_wish wish = {
+		.form = form, .before = before->profile, .between_ns = between_ns};
+	return render(s, &wish, bytes, length, err);
 }
 
-int snapshot_render(const struct profile *p, enum snapshot_form form, char **bytes, size_t *length,
-		    struct heft_error *err)
+int snapshot_symbols(struct snapshot *s, const char *addresses, char **bytes, size_t *length,
+		     struct heft_error *err)
 {
-	return render(p, NULL, form, bytes, length, err);
+	const struct source_wish wish = {.form = SOURCE_SYMBOLS, .addresses = addresses};
+	return render(s, &wish, bytes, length, err);
 }
 
-int snapshot_render_delta(const struct profile_delta *d, enum snapshot_form form, char **bytes,
-			  size_t *length, struct heft_error *err)
-{
-	return render(NULL, d, form, bytes, length, err);
-}
-
-int snapshot_bytes(struct snapshot *s, enum snapshot_form form, char **bytes, size_t *length,
+int snapshot_bytes(struct snapshot *s, enum source_form form, char **bytes, size_t *length,
 		   struct heft_error *err)
 {
+	const struct source_wish wish = {.form = form};
 	int rc = 0;
 	if (pthread_mutex_trylock(&s->rendering) != 0)
 		return SNAPSHOT_LATER;
 	if (!s->made[form].bytes)
-		rc = snapshot_render(s->profile, form, &s->made[form].bytes, &s->made[form].length,
-				     err);
+		rc = s->of->source.render(s->of->source.ctx, s->profile, &wish,
+					  &s->made[form].bytes, &s->made[form].length, err);
 	if (rc == 0) {
 		*length = s->made[form].length;
 		*bytes = malloc(*length + 1);
@@ -270,5 +266,5 @@ int snapshot_bytes(struct snapshot *s, enum snapshot_form form, char **bytes, si
 			rc = no_memory(err);
 	}
 	pthread_mutex_unlock(&s->rendering);
-	return rc;
+	return rc == SOURCE_LATER ? SNAPSHOT_LATER : rc;
 }

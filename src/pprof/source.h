@@ -37,6 +37,13 @@ struct source_process {
 	double cost_share; /* CPU time spent on samples of all its CPU time; below 0: not known */
 };
 
+/* What serves the processes, beside them */
+struct source_state {
+	uint32_t processes, workers;
+	uint64_t refused; /* processes that are not profiled, because there is no place for more */
+	uint64_t killed;  /* workers that hung, died or grew */
+};
+
 /* What to switch; what has no `set_` stays */
 struct source_control {
 	bool set_on, on;
@@ -44,18 +51,46 @@ struct source_control {
 	uint64_t rate_bytes;
 };
 
+/* What somebody wants to have of a profile */
+enum source_form {
+	SOURCE_HEAP,   /* pprof; shows what is live */
+	SOURCE_ALLOCS, /* the same; shows what was allocated */
+	SOURCE_HEAP_TEXT,
+	SOURCE_ALLOCS_TEXT,
+	SOURCE_FORMS, /* those above are of one profile and need nothing else */
+	SOURCE_SYMBOLS = SOURCE_FORMS,
+	SOURCE_FORMS_ALL
+};
+struct source_wish {
+	enum source_form form;
+	void *before; /* HEAP and ALLOCS: an earlier profile of the process, to be subtracted; or NULL */
+	uint64_t between_ns;   /* how long before that was */
+	const char *addresses; /* SYMBOLS: "0x1+0x2" */
+};
+
+/* What may take its time returns 0, a negative code, or this: it is being done, call again in a moment with the
+ * same arguments. Nobody waits for it: a worker that hangs must not stop those who ask others. */
+enum { SOURCE_LATER = 1 };
+
 struct source {
 	void *ctx;
 	/* All processes, in order of their start, running ones and those that are kept. None of them is
 	 * looked at. *list is the caller's to free(). 0 or a negative code. */
 	int (*list)(void *ctx, struct source_entry **list, uint32_t *count, struct heft_error *err);
-	/* All about one of them: adds up its samples. HEFT_ENOTFOUND: no such process (any more). */
+	/* All about one of them: adds up its samples. HEFT_ENOTFOUND: no such process (any more).
+	 * HEFT_EBUSY: nobody can tell now. */
 	int (*describe)(void *ctx, uint64_t key, struct source_process *p, struct heft_error *err);
-	/* Its profile of this instant, symbolised; the caller's to free. HEFT_ENOTFOUND: no such
-	 * process (any more). */
-	int (*profile)(void *ctx, uint64_t key, struct profile **p, struct heft_error *err);
+	/* Its profile of this instant, symbolised. *profile is NULL at the first call, and then to be dropped, even
+	 * if it fails or comes later. HEFT_ENOTFOUND, HEFT_EBUSY as above. */
+	int (*take)(void *ctx, uint64_t key, void **profile, struct heft_error *err);
+	/* *bytes is the caller's to free(), and ends with a NUL that *length does not count. */
+	int (*render)(void *ctx, void *profile, const struct source_wish *wish, char **bytes,
+		      size_t *length, struct heft_error *err);
+	void (*drop)(void *ctx, void *profile); /* NULL: nothing */
 	int (*control)(void *ctx, uint64_t key, const struct source_control *c,
 		       struct heft_error *err);
+	/* NULL: there is nothing to say. */
+	void (*state)(void *ctx, struct source_state *state);
 };
 
 #endif

@@ -52,6 +52,19 @@ void oom_watch_begin(struct oom_watch *w, const char *cgroups, const struct memo
 		watch(w, cgroups, "", g->v2, "memory.events");
 }
 
+bool oom_watch_process(struct oom_watch *w, pid_t pid, uint64_t *limit_bytes, bool *is_cgroup)
+{
+	char text[16];
+	struct memory_groups groups;
+	snprintf(text, sizeof text, "%d", pid);
+	memory_groups_of("/proc", text, &groups);
+	if (!groups.has_v1 && !groups.has_v2)
+		return false;
+	oom_watch_begin(w, "/sys/fs/cgroup", &groups);
+	*limit_bytes = memory_limit("/proc", "/sys/fs/cgroup", &groups, is_cgroup);
+	return true;
+}
+
 /* The nearest group that is still there decides: those above it count their other children's too. */
 bool oom_watch_rose(const struct oom_watch *w)
 {

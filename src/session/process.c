@@ -52,8 +52,22 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct process *),
 			int dirfd, const char *name, struct heft_error *err)
 {
+	int fd = session_file_open(dirfd, name, err);
+	int rc = fd < 0 ? fd : process_take(out, bytes, fd, name, err);
+	if (rc)
+		return rc;
+	(*out)->fini = fini;
+	(*out)->pidfd = (int)syscall(SYS_pidfd_open, (*out)->pid, 0);
+	return 0;
+}
+
+int process_take(struct process **out, size_t bytes, int fd, const char *name,
+		 struct heft_error *err)
+{
 	struct process *p = calloc(1, bytes);
-	int rc = p ? session_view_open(&p->view, dirfd, name, err)
+	if (!p)
+		close(fd);
+	int rc = p ? session_view_take(&p->view, fd, name, err)
 		   : heft_fail(err, HEFT_ENOMEM, "out of memory");
 	if (rc) {
 		free(p);
@@ -63,9 +77,8 @@ int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct 
 	char *dot;
 	p->pid = (int32_t)strtol(name, &dot, 16);
 	p->start_tsc = *dot == '.' ? strtoull(dot + 1, NULL, 16) : 0;
-	p->fini = fini;
 	p->child = h->origin == WIRE_FROM_FORK;
-	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	p->pidfd = -1;
 	p->seen_pid = p->pid;
 	p->stacks.session = &p->view.session;
 	p->kernel.start_maxrss_kib = h->start_maxrss_kib;
@@ -129,6 +142,8 @@ void process_free(struct process *p)
 		p->fini(p);
 	process_stacks_fini(&p->stacks);
 	free(p->samples.peak.samples);
+	if (p->samples.rest)
+		close(p->samples.rest->fd);
 	free(p->samples.rest);
 	free(p->part.together.samples);
 	free(p->entry.allocator);
@@ -151,48 +166,62 @@ void process_drop_samples(struct process *p)
 
 void process_watch_memory(struct process *p)
 {
-	char pid[16];
-	struct memory_groups groups;
-	snprintf(pid, sizeof pid, "%d", p->seen_pid);
-	memory_groups_of("/proc", pid, &groups);
-	if (!groups.has_v1 && !groups.has_v2)
-		return; /* the process is gone: what is known stays */
+	uint64_t limit;
 	bool is_cgroup;
-	oom_watch_begin(&p->kernel.oom, "/sys/fs/cgroup", &groups);
-	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &groups, &is_cgroup);
+	if (!oom_watch_process(&p->kernel.oom, p->seen_pid, &limit, &is_cgroup))
+		return; /* the process is gone: what is known stays */
+	process_set_limit(p, limit, is_cgroup);
+}
+
+void process_set_limit(struct process *p, uint64_t bytes, bool is_cgroup)
+{
 	pthread_mutex_lock(&p->entry.lock);
-	p->entry.limit_bytes = limit;
+	p->entry.limit_bytes = bytes;
 	p->entry.limit_is_cgroup = is_cgroup;
 	pthread_mutex_unlock(&p->entry.lock);
 }
 
-static void set_end(struct process *p, enum trace_end end, int status, uint64_t end_ns)
+void process_set_end(struct process *p, const struct process_end *end)
 {
 	struct trace_process *f = &p->entry.facts;
 	pthread_mutex_lock(&p->entry.lock);
-	f->end = end;
-	f->end_ns = end_ns;
-	f->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-	f->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	f->end = end->end;
+	f->end_ns = end->end_ns;
+	f->exit_status = end->exit_status;
+	f->signal = end->signal;
 	f->memory_limit_bytes = p->entry.limit_bytes;
 	f->limit_is_cgroup = p->entry.limit_is_cgroup;
 	pthread_mutex_unlock(&p->entry.lock);
 }
 
-void process_ended_with(struct process *p, int status, uint64_t end_ns)
+struct process_end process_end_of_status(int status, const struct oom_watch *oom, uint64_t end_ns)
 {
-	bool oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
-		   oom_watch_rose(&p->kernel.oom);
-	set_end(p,
-		oom                   ? TRACE_END_OOM
-		: WIFSIGNALED(status) ? TRACE_END_SIGNAL
-				      : TRACE_END_EXIT,
-		status, end_ns);
+	bool killed = WIFSIGNALED(status);
+	bool for_memory = killed && WTERMSIG(status) == SIGKILL && oom_watch_rose(oom);
+	return (struct process_end){.end = for_memory ? TRACE_END_OOM
+					   : killed   ? TRACE_END_SIGNAL
+						      : TRACE_END_EXIT,
+				    .exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+				    .signal = killed ? WTERMSIG(status) : 0,
+				    .end_ns = end_ns};
 }
 
-void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns)
+struct process_end process_end_without_status(enum trace_end end, uint64_t end_ns)
 {
-	set_end(p, end, end == TRACE_END_OOM ? SIGKILL : 0, end_ns);
+	return (struct process_end){
+		.end = end, .signal = end == TRACE_END_OOM ? SIGKILL : 0, .end_ns = end_ns};
+}
+
+void process_ended_with(struct process *p, int status, uint64_t end_ns)
+{
+	const struct process_end end = process_end_of_status(status, &p->kernel.oom, end_ns);
+	process_set_end(p, &end);
+}
+
+void process_ended_as(struct process *p, enum trace_end kind, uint64_t end_ns)
+{
+	const struct process_end end = process_end_without_status(kind, end_ns);
+	process_set_end(p, &end);
 }
 
 void process_end_words(const struct trace_process *f, char *text, size_t size)

@@ -74,7 +74,8 @@ struct process {
 
 	/* What the kernel says about it */
 	struct process_kernel {
-		int status_fd;             /* /proc/PID/status */
+		int status_fd;             /* /proc/PID/status; -1: not open */
+		bool status_by_path;       /* it is opened whenever it is read */
 		uint32_t start_maxrss_kib; /* as its header said at first */
 		bool has_children;         /* then its account contains theirs */
 		struct oom_watch oom;
@@ -87,6 +88,10 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
  * frees what they own, when process_free does. */
 int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct process *),
 			int dirfd, const char *name, struct heft_error *err);
+/* The same for the file that is open there, as whose name it had. Takes the descriptor, also if it fails. There is no
+ * pidfd: who has found the process holds it. `bytes` as above. */
+int process_take(struct process **out, size_t bytes, int fd, const char *name,
+		 struct heft_error *err);
 /* Opens the session file that a process has mapped, even if an agent holds it. path: its path. */
 int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
 		    struct heft_error *err);
@@ -99,6 +104,17 @@ void process_drop_samples(struct process *p);
 void process_watch_memory(struct process *p);
 /* How it ended, in words: "killed by signal 9 (SIGKILL)". "" while it runs. */
 void process_end_words(const struct trace_process *facts, char *text, size_t size);
+/* How a process ended */
+struct process_end {
+	enum trace_end end;
+	int32_t exit_status, signal;
+	uint64_t end_ns; /* since its start */
+};
+/* oom: as it was watched while the process ran. */
+struct process_end process_end_of_status(int status, const struct oom_watch *oom, uint64_t end_ns);
+struct process_end process_end_without_status(enum trace_end end, uint64_t end_ns);
+void process_set_end(struct process *p, const struct process_end *end);
+void process_set_limit(struct process *p, uint64_t bytes, bool is_cgroup);
 /* It ended at end_ns with this status of waitpid: its facts say so from now on. */
 void process_ended_with(struct process *p, int status, uint64_t end_ns);
 /* The same where no status is known. */

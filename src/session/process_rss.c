@@ -12,11 +12,27 @@
 #include <string.h>
 #include <unistd.h>
 
-void process_watch_rss(struct process *p)
+static int open_status(const struct process *p)
 {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/status", p->seen_pid);
-	p->kernel.status_fd = open(path, O_RDONLY | O_CLOEXEC);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+void process_watch_rss(struct process *p)
+{
+	p->kernel.status_fd = open_status(p);
+}
+
+/* Who has thousands of processes does not keep their status open. */
+static ssize_t read_status(const struct process *p, char *text, size_t size)
+{
+	bool kept = p->kernel.status_fd >= 0;
+	int fd = kept ? p->kernel.status_fd : p->kernel.status_by_path ? open_status(p) : -1;
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, size, 0);
+	if (!kept && fd >= 0)
+		close(fd);
+	return n;
 }
 
 /* About 50 ms. A process that said that it leaves and is still there after this is the parent of a vfork
@@ -67,8 +83,7 @@ uint64_t process_peak_rss(const struct process *p)
 uint64_t process_read_rss(struct process *p, uint64_t time_ns, uint64_t live_bytes)
 {
 	char text[4096];
-	ssize_t n = p->kernel.status_fd < 0 ? -1
-					    : pread(p->kernel.status_fd, text, sizeof text - 1, 0);
+	ssize_t n = read_status(p, text, sizeof text - 1);
 	if (n <= 0)
 		return 0;
 	text[n] = 0;

@@ -33,10 +33,15 @@ void process_set_fini(struct process_set *s)
 
 int process_set_add(struct process_set *s, struct process *p)
 {
+	return process_set_add_as(s, p, s->last_key + 1);
+}
+
+int process_set_add_as(struct process_set *s, struct process *p, uint64_t key)
+{
 	pthread_mutex_lock(&s->lock);
 	int rc = array_reserve(s->list, s->count, s->capacity, 1) ? 0 : HEFT_ENOMEM;
 	if (!rc) {
-		p->place.key = ++s->last_key;
+		p->place.key = s->last_key = key;
 		s->list[s->count++] = p;
 	}
 	pthread_mutex_unlock(&s->lock);

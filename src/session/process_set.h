@@ -25,6 +25,8 @@ void process_set_fini(struct process_set *s);
 /* The set owns p from now on, and gives it a key that it never gives again. HEFT_ENOMEM: p is still the
  * caller's. */
 int process_set_add(struct process_set *s, struct process *p);
+/* The same under a key that somebody else has chosen. It was never used in this set. */
+int process_set_add_as(struct process_set *s, struct process *p, uint64_t key);
 /* Calls process_drop_samples if nobody holds p. False: somebody does; try again later. */
 bool process_set_drop_samples(struct process_set *s, struct process *p);
 /* Removes p, which is freed as soon as nobody holds it. */

@@ -18,7 +18,8 @@ struct sampled_sums {
 /* What stays of a process that has ended. Its recording has its samples. */
 struct process_rest {
 	struct sampled_sums sums;
-	char recording[]; /* path */
+	int fd;           /* its recording */
+	char recording[]; /* where that was put */
 };
 
 /* Any thread may use it */

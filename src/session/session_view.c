@@ -23,17 +23,28 @@ static int check_header(const struct wire_header *h, const char *name, struct he
 	return 0;
 }
 
-int session_view_open(struct session_view *v, int dirfd, const char *name, struct heft_error *err)
+int session_file_open(int dirfd, const char *name, struct heft_error *err)
 {
-	memset(v, 0, sizeof *v);
-	v->fd = -1;
 	/* Who has a lease on the file would make others wait for it, as a FIFO does. */
 	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 && errno == EWOULDBLOCK)
 		return HEFT_ENOTFOUND; /* later, perhaps */
 	if (fd < 0)
 		return heft_fail_errno(err, "session file %s", name);
+	return fd;
+}
+
+int session_view_open(struct session_view *v, int dirfd, const char *name, struct heft_error *err)
+{
+	int fd = session_file_open(dirfd, name, err);
+	return fd < 0 ? fd : session_view_take(v, fd, name, err);
+}
+
+int session_view_take(struct session_view *v, int fd, const char *name, struct heft_error *err)
+{
 	struct stat st;
+	memset(v, 0, sizeof *v);
+	v->fd = -1;
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != WIRE_FILE_BYTES) {
 		close(fd);
 		return HEFT_ENOTFOUND; /* being made */

@@ -33,6 +33,11 @@ struct session_view {
 	uint32_t round_chunks; /* given back in this round */
 };
 
+/* Opens the file `name` in dirfd without waiting for anything. The descriptor, or a negative code; HEFT_ENOTFOUND: not
+ * now, try again. */
+int session_file_open(int dirfd, const char *name, struct heft_error *err);
+/* Maps the file that is open there, and takes the descriptor, also if it fails. HEFT_ENOTFOUND: not ready yet. */
+int session_view_take(struct session_view *v, int fd, const char *name, struct heft_error *err);
 /* Maps the file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
 int session_view_open(struct session_view *v, int dirfd, const char *name, struct heft_error *err);
 void session_view_close(struct session_view *v);

@@ -8,6 +8,7 @@
  * has written what it has. */
 #include "trace/block_writer.h"
 
+#include "hosted/passed_file.h"
 #include "hosted/whole_io.h"
 #include "trace/trace_block.h"
 
@@ -162,7 +163,7 @@ static int create_file(struct block_writer *w, const char *path, bool force, str
 {
 	int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (force ? O_TRUNC : O_EXCL);
 	do
-		w->fd = open(path, flags, 0644);
+		w->fd = passed_file_open(path, flags, 0644);
 	while (w->fd < 0 && errno == EINTR);
 	if (w->fd >= 0) {
 		struct stat st;

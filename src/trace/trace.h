@@ -76,7 +76,8 @@ enum trace_end {
 	TRACE_END_EXEC,
 	TRACE_END_DETACHED,
 	TRACE_END_UNKNOWN, /* ended, status not known to us */
-	TRACE_END_OOM      /* killed by the kernel for lack of memory; signal is SIGKILL */
+	TRACE_END_OOM,     /* killed by the kernel for lack of memory; signal is SIGKILL */
+	TRACE_END_LAST = TRACE_END_OOM
 };
 
 /* One program image: an exec begins another with the same pid */

@@ -5,6 +5,7 @@
  * is decompressed, and the frame's own length before it is decompressed. */
 #include "trace/trace_file.h"
 
+#include "hosted/passed_file.h"
 #include "trace/events_block.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ int trace_file_open(struct trace_file *f, const char *path, struct heft_error *e
 	struct trace_file_header h = {0};
 	int rc;
 	memset(f, 0, sizeof *f);
-	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	f->fd = passed_file_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
 	if (f->fd < 0)
 		return heft_fail_errno(err, "cannot open %s", path);
 	f->path = strdup(path);

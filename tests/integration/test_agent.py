@@ -327,7 +327,7 @@ def test_hostile_directory(agent, compiled):
     anonymous = [line for line in status.read_text().splitlines() if "RssAnon" in line][0]
     assert int(anonymous.split()[1]) < 300 << 10
     assert (agent.dir / "aaaa.1").is_symlink() and (agent.dir / "zz.1").exists()
-    for path in agent.output.iterdir():
+    for path in agent.output.glob("[!.]*"):
         assert path.name.startswith("heft.") and path.name.endswith(".heft")
 
 

@@ -8,7 +8,7 @@
 #ifndef HEFT_TESTS_FAKE_SOURCE_H
 #define HEFT_TESTS_FAKE_SOURCE_H
 
-#include "pprof/source.h"
+#include "pprof/profile_forms.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -149,7 +149,7 @@ static inline int fake_describe(void *ctx, uint64_t key, struct source_process *
 	return 0;
 }
 
-static inline int fake_take(void *ctx, uint64_t key, struct profile **p, struct heft_error *err)
+static inline int fake_take(void *ctx, uint64_t key, void **p, struct heft_error *err)
 {
 	struct fake_source *f = ctx;
 	int n = 1 + atomic_fetch_add(&f->snapshots, 1);
@@ -161,6 +161,19 @@ static inline int fake_take(void *ctx, uint64_t key, struct profile **p, struct 
 		return heft_fail(err, HEFT_ENOTFOUND, "no such process any more");
 	*p = fake_profile((uint64_t)n, f->processes[key - 1].pid);
 	return 0;
+}
+
+static inline int fake_render(void *ctx, void *profile, const struct source_wish *wish,
+			      char **bytes, size_t *length, struct heft_error *err)
+{
+	(void)ctx;
+	return profile_render(profile, wish, bytes, length, err);
+}
+
+static inline void fake_drop(void *ctx, void *profile)
+{
+	(void)ctx;
+	profile_free(profile);
 }
 
 static inline int fake_control(void *ctx, uint64_t key, const struct source_control *c,
@@ -182,7 +195,14 @@ static inline int fake_control(void *ctx, uint64_t key, const struct source_cont
 static inline struct source fake_source_of(struct fake_source *f)
 {
 	pthread_mutex_init(&f->lock, NULL);
-	return (struct source){f, fake_list, fake_describe, fake_take, fake_control};
+	return (struct source){f,
+			       fake_list,
+			       fake_describe,
+			       fake_take,
+			       fake_render,
+			       fake_drop,
+			       fake_control,
+			       NULL};
 }
 
 #endif

@@ -68,19 +68,20 @@ static void *ask(void *arg)
 			abort();
 		for (uint32_t i = 0; i < count; i++) {
 			struct source_process about;
-			struct profile *p;
+			void *taken = NULL;
 			int rc = a->source.describe(a->source.ctx, list[i].key, &about, &err);
 			if (rc == HEFT_ENOTFOUND)
 				continue; /* it went in between */
 			if (rc || about.key != list[i].key || about.live_samples != BLOCKS ||
 			    about.live_bytes != (double)BLOCKS * BLOCK_BYTES)
 				abort();
-			rc = a->source.profile(a->source.ctx, list[i].key, &p, &err);
+			rc = a->source.take(a->source.ctx, list[i].key, &taken, &err);
 			if (rc == HEFT_ENOTFOUND)
 				continue; /* it went in between */
+			const struct profile *p = taken;
 			if (rc || p->totals.live_bytes != (uint64_t)BLOCKS * BLOCK_BYTES)
 				abort();
-			profile_free(p);
+			a->source.drop(a->source.ctx, taken);
 			a->profiles++;
 		}
 		free(list);

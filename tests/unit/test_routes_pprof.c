@@ -4,6 +4,7 @@
 #include "pprof/pprof_text.h"
 #include "pprof/routes_pprof.h"
 #include "pprof/snapshots.h"
+#include "profile/profile_delta.h"
 
 #include "fake_source.h"
 #include "http_client.h"
@@ -417,7 +418,8 @@ TEST(test_bytes)
 	char *bytes;
 	size_t length;
 	struct profile *p = fake_profile(1, 1);
-	assert_int_equal(pprof_bytes(p, &bytes, &length, &err), 0);
+	const struct source_wish wish = {.form = SOURCE_HEAP};
+	assert_int_equal(profile_render(p, &wish, &bytes, &length, &err), 0);
 	assert_true(length > 100);
 	assert_memory_equal(bytes, "\x1f\x8b", 2);
 	free(bytes);

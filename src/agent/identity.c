@@ -1,0 +1,110 @@
+/* Who a process is, as the kernel says in /proc/PID/status. Everything that cannot be understood is nobody's. */
+#include "agent/identity.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NOBODY = 65534 };
+
+struct identity identity_without_rights(void)
+{
+	const struct passwd *user = getpwnam("heft");
+	if (!user)
+		user = getpwnam("nobody");
+	struct identity who = {.uid = NOBODY, .gid = NOBODY};
+	if (user && user->pw_uid != 0) {
+		who.uid = user->pw_uid;
+		who.gid = user->pw_gid ? user->pw_gid : NOBODY;
+	}
+	return who;
+}
+
+/* The numbers behind `name`, up to the end of the line. Returns how many; -1: there is no such line, or there are
+ * more. */
+static int numbers_of(const char *status, const char *name, uint32_t *out, int most)
+{
+	const char *at = strstr(status, name);
+	int count = 0;
+	if (!at)
+		return -1;
+	at += strlen(name);
+	for (;;) {
+		char *end;
+		at += strspn(at, " \t");
+		if (*at == '\n' || !*at)
+			return count;
+		unsigned long n = strtoul(at, &end, 10);
+		if (end == at || count == most || n > UINT32_MAX)
+			return -1;
+		out[count++] = (uint32_t)n;
+		at = end;
+	}
+}
+
+static bool read_status(pid_t pid, char *text, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
+/* Real, effective, saved and file system's are all the same. */
+static bool all_same(const uint32_t ids[4])
+{
+	return ids[0] == ids[1] && ids[1] == ids[2] && ids[2] == ids[3];
+}
+
+struct identity identity_of(pid_t pid, uid_t file_uid, gid_t file_gid,
+			    const struct identity *others)
+{
+	char status[8192];
+	uint32_t uids[4], gids[4];
+	struct identity who = {.uid = file_uid, .gid = file_gid};
+	if (file_uid == 0)
+		return *others;
+	if (!pid)
+		return file_gid ? who : *others;
+	if (!read_status(pid, status, sizeof status) ||
+	    numbers_of(status, "\nUid:", uids, 4) != 4 ||
+	    numbers_of(status, "\nGid:", gids, 4) != 4 || !all_same(uids) || !all_same(gids) ||
+	    uids[0] != file_uid || !gids[0])
+		return *others;
+	int groups = numbers_of(status, "\nGroups:", who.groups, IDENTITY_GROUPS);
+	if (groups < 0)
+		return *others;
+	who.gid = gids[0];
+	who.group_count = (uint32_t)groups;
+	for (int i = 0; i < groups; i++)
+		if (!who.groups[i])
+			return *others;
+	return who;
+}
+
+bool identity_equal(const struct identity *a, const struct identity *b)
+{
+	return a->uid == b->uid && a->gid == b->gid && a->group_count == b->group_count &&
+	       memcmp(a->groups, b->groups, a->group_count * sizeof *a->groups) == 0;
+}
+
+bool identity_become(const struct identity *who)
+{
+	uid_t r, e, s;
+	if (geteuid() != 0)
+		return true;
+	if (setgroups(who->group_count, who->groups) || setresgid(who->gid, who->gid, who->gid) ||
+	    setresuid(who->uid, who->uid, who->uid))
+		return false;
+	/* No way back. */
+	return !getresuid(&r, &e, &s) && r == who->uid && e == who->uid && s == who->uid &&
+	       who->uid != 0 && setuid(0) != 0;
+}

@@ -1,0 +1,154 @@
+/* Only the supervisor writes into the folder, so what it knows of the files stays true unless an administrator removes
+ * some; then removing them again does no harm. Worker processes get a descriptor of a file that has no lasting name:
+ * half a recording is never seen.
+ *
+ * Each user has a quota, because a program may leave as many sessions as it likes. Its own oldest recordings go first;
+ * those of others are not touched. */
+#include "agent/recordings.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BEGUN ".saving-"
+enum {
+	NAMES_MOST = 10000,
+	NO_REPLACE = 1
+}; /* so many recordings of one name, then it is refused */
+
+static bool is_recording(const char *name)
+{
+	size_t n = strlen(name);
+	return strncmp(name, "heft.", 5) == 0 && n > 10 && strcmp(name + n - 5, ".heft") == 0;
+}
+
+static void know(struct recordings *r, const char *name, const struct stat *st)
+{
+	char *copy = strdup(name);
+	struct saved_file f = {st->st_uid, (uint64_t)st->st_blocks * 512,
+			       st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec, copy};
+	if (!copy || !vector_push(&r->files, f))
+		free(copy); /* then it does not count */
+}
+
+int recordings_open(struct recordings *r, const char *dir, uint64_t quota_bytes,
+		    struct heft_error *err)
+{
+	struct dirent *e;
+	memset(r, 0, sizeof *r);
+	r->quota_bytes = quota_bytes;
+	r->fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = r->fd < 0 ? NULL : fdopendir(dup(r->fd));
+	if (!list)
+		return heft_fail_errno(err, "cannot open the folder for recordings %s", dir);
+	while ((e = readdir(list))) {
+		struct stat st;
+		if (strncmp(e->d_name, BEGUN, sizeof BEGUN - 1) == 0)
+			unlinkat(r->fd, e->d_name, 0);
+		else if (is_recording(e->d_name) &&
+			 !fstatat(r->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+			 S_ISREG(st.st_mode))
+			know(r, e->d_name, &st);
+	}
+	closedir(list);
+	return 0;
+}
+
+void recordings_close(struct recordings *r)
+{
+	for (size_t i = 0; i < r->files.count; i++)
+		free(r->files.items[i].name);
+	vector_free(&r->files);
+	if (r->fd >= 0)
+		close(r->fd);
+	r->fd = -1;
+}
+
+static void begun_name(uint64_t key, char name[40])
+{
+	snprintf(name, 40, BEGUN "%" PRIu64, key);
+}
+
+int recordings_begin(struct recordings *r, uint64_t key)
+{
+	char name[40];
+	begun_name(key, name);
+	return openat(r->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+void recordings_undo(struct recordings *r, uint64_t key)
+{
+	char name[40];
+	begun_name(key, name);
+	unlinkat(r->fd, name, 0);
+}
+
+/* Without replacing another file. Old file systems cannot do that in one step. */
+static int give_name(const struct recordings *r, const char *from, const char *to)
+{
+	if (!syscall(SYS_renameat2, r->fd, from, r->fd, to, NO_REPLACE))
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -1;
+	if (linkat(r->fd, from, r->fd, to, 0))
+		return -1;
+	return unlinkat(r->fd, from, 0);
+}
+
+int recordings_finish(struct recordings *r, uint64_t key, int fd, uid_t uid, const char *stem,
+		      int32_t pid, char *name, size_t size, struct heft_error *err)
+{
+	char begun[40];
+	struct stat st;
+	begun_name(key, begun);
+	if (geteuid() == 0 && fchown(fd, uid, (gid_t)-1))
+		uid = 0; /* then it stays root's */
+	for (int i = 0; i < NAMES_MOST; i++) {
+		char suffix[16] = "";
+		if (i)
+			snprintf(suffix, sizeof suffix, ".%d", i);
+		snprintf(name, size, "heft.%s.%d%s.heft", stem, pid, suffix);
+		if (!give_name(r, begun, name)) {
+			if (!fstat(fd, &st))
+				know(r, name, &st);
+			return 0;
+		}
+		if (errno != EEXIST)
+			return heft_fail_errno(err, "cannot name the recording %s", name);
+	}
+	return heft_fail(err, HEFT_EREFUSED, "there are too many recordings called %s", name);
+}
+
+uint32_t recordings_make_room(struct recordings *r, uid_t uid, uint64_t *bytes)
+{
+	uint32_t removed = 0;
+	*bytes = 0;
+	for (;;) {
+		uint64_t sum = 0;
+		size_t oldest = SIZE_MAX;
+		for (size_t i = 0; i < r->files.count; i++) {
+			const struct saved_file *f = &r->files.items[i];
+			if (f->uid != uid)
+				continue;
+			sum += f->bytes;
+			if (oldest == SIZE_MAX || f->time_ns < r->files.items[oldest].time_ns)
+				oldest = i;
+		}
+		if (!r->quota_bytes || sum <= r->quota_bytes || oldest == SIZE_MAX)
+			return removed;
+		struct saved_file *f = &r->files.items[oldest];
+		if (!unlinkat(r->fd, f->name, 0)) {
+			removed++;
+			*bytes += f->bytes;
+		}
+		free(f->name);
+		*f = r->files.items[--r->files.count];
+	}
+}

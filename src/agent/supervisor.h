@@ -1,0 +1,80 @@
+/* Inside src/agent: the supervisor's state, for its parts: finding (supervisor_find.c), ends (supervisor_ends.c), what is
+ * kept (recordings.c) and the loop (agent_loop.c). */
+#ifndef HEFT_AGENT_SUPERVISOR_H
+#define HEFT_AGENT_SUPERVISOR_H
+
+#include "agent/agent_loop.h"
+#include "agent/recordings.h"
+#include "agent/supervised.h"
+#include "hosted/hash_index.h"
+#include "session/session_dir.h"
+
+struct unseen {
+	int32_t named_pid;
+	uint64_t start_tsc, again_ns;
+	uint32_t looks;
+};
+
+/* How many processes a user has here */
+struct share {
+	uid_t uid;
+	uint32_t processes;
+	uint64_t said_ns; /* when the log said that there are too many; 0: never */
+};
+
+struct supervisor {
+	const struct agent_options *o;
+	struct session_dir dir;
+	struct recordings recordings;
+	struct workers workers;
+	struct link front; /* the server of HTTP */
+	pid_t front_pid;
+	struct supervised **list; /* running or ended, in the order they came: keys rise */
+	uint32_t count, capacity;
+	uint32_t places; /* for so many */
+	uint64_t last_key;
+	int epoll, signals;
+	bool stop, failed;
+
+	/* finding */
+	bool rescan, more;       /* some file was not ready; there are more to take */
+	struct hash_index known; /* of the list, while the directory is looked through */
+	struct unseen *unseen;   /* a ring */
+	uint32_t unseen_count;
+	bool said_full, said_unseen;
+	VECTOR(struct share) shares;
+	uint32_t refused; /* files that had no place when last looked at */
+	uint64_t scan_again_ns, scan_not_before_ns;
+
+	uint64_t next_slow_ns;
+};
+
+void supervisor_say(const struct supervisor *a, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+struct supervised *supervisor_find_key(const struct supervisor *a, uint64_t key);
+/* Tells the worker of a process to look after it, if that worker is there and does not yet. False: its file is gone. */
+bool supervisor_tell_worker(struct supervisor *a, struct supervised *c);
+/* Tells the server of HTTP that it is there, or has changed. */
+void supervisor_tell_front(struct supervisor *a, const struct supervised *c);
+/* Forgets it, everywhere. */
+void supervisor_drop(struct supervisor *a, struct supervised *c);
+/* It does not run any more. */
+void supervisor_end_process(struct supervisor *a, struct supervised *c);
+
+/* ---- supervisor_find.c */
+/* Looks through the directory if something may have come. */
+void supervisor_scan(struct supervisor *a);
+/* A process of this user is gone. */
+void supervisor_leave_share(struct supervisor *a, uid_t uid);
+
+/* ---- supervisor_ends.c */
+/* Saves what ended processes had, and drops the oldest of those that were kept for a while. */
+void supervisor_see_ends(struct supervisor *a, uint64_t now);
+void supervisor_drop_old(struct supervisor *a, uint64_t now);
+/* A worker has written, or could not. */
+void supervisor_take_saved(struct supervisor *a, struct supervised *c,
+			   const struct link_message *m);
+/* Its worker is gone before it had written. */
+void supervisor_lose_saving(struct supervisor *a, struct supervised *c);
+
+#endif

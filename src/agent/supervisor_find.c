@@ -1,0 +1,271 @@
+/* Finding session files. Others may put anything into the directory at any rate: looking it through takes a part of the
+ * time only, and whatever costs more than a look (searching /proc) is done a few times a round. Places are shared: one
+ * user may have half of those that the others leave. Who comes when there is no place is refused, and the log says so;
+ * its file stays, and it is taken as soon as there is one. */
+#include "agent/supervisor.h"
+
+#include "hosted/monotonic.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS 1000000ull
+#define RESCAN_NS (1000 * MS) /* for files that were not ready */
+#define CHECK_EVERY_NS (10000 * MS)
+#define LIMIT_EVERY_NS (60000 * MS)
+#define UNSEEN_AGAIN_NS (60000 * MS)
+#define ENDING_AGAIN_NS (500 * MS)
+#define SAY_AGAIN_NS (60000 * MS)
+
+enum {
+	SCAN_MOST = 65536, /* files looked at in one go */
+	TAKE_MOST = 128,   /* taken in one go, so that the loop comes round */
+	UNSEEN_MOST = 8,   /* searched for in vain in one go */
+	ENDING_LOOKS = 4,  /* a process that is just ending cannot be seen either: not for long */
+	UNSEEN_KNOWN =
+		4096, /* files whose process cannot be seen: remembered, not searched for again */
+	SHARE_LEAST = 16,
+};
+
+/* ---- shares */
+
+static struct share *share_of(struct supervisor *a, uid_t uid)
+{
+	for (size_t i = 0; i < a->shares.count; i++)
+		if (a->shares.items[i].uid == uid)
+			return &a->shares.items[i];
+	struct share *s = vector_add(&a->shares);
+	if (s)
+		s->uid = uid;
+	return s;
+}
+
+void supervisor_leave_share(struct supervisor *a, uid_t uid)
+{
+	struct share *s = share_of(a, uid);
+	if (s && s->processes && !--s->processes)
+		*s = a->shares.items[--a->shares.count];
+}
+
+/* Whether there is a place for one more process of this user. */
+static bool has_place(struct supervisor *a, uid_t uid)
+{
+	struct share *s = share_of(a, uid);
+	uint32_t own = s ? s->processes : 0, others = a->count - own;
+	uint32_t most = uid == 0 || uid == geteuid() ? a->places - others
+						     : (a->places - others) / 2;
+	if (most < SHARE_LEAST)
+		most = SHARE_LEAST;
+	if (s && own < most && a->count < a->places)
+		return true;
+	uint64_t now = monotonic_ns();
+	if (s && (!s->said_ns || now - s->said_ns > SAY_AGAIN_NS)) {
+		supervisor_say(
+			a,
+			"there is no place for more processes of user %u: %u of %u are taken, "
+			"%u of them by this user; the newest are not profiled",
+			uid, a->count, a->places, own);
+		s->said_ns = now;
+	}
+	return false;
+}
+
+/* ---- taking */
+
+/* The same process again: it was replaced by exec. */
+static void end_image_before(struct supervisor *a, const struct supervised *c)
+{
+	for (uint32_t i = 0; i < a->count; i++) {
+		struct supervised *b = a->list[i];
+		if (b == c || !b->running || b->pid != c->pid)
+			continue;
+		uint64_t start = b->start_mono_ns, end = c->start_mono_ns;
+		supervised_ended_as(b, TRACE_END_EXEC, end > start ? end - start : 0);
+		supervisor_end_process(a, b);
+	}
+}
+
+/* Takes c over. */
+static void take(struct supervisor *a, struct supervised *c)
+{
+	const struct identity who = supervised_identity(c, &a->workers.others);
+	struct share *share = share_of(a, c->file.uid);
+	c->seat = workers_seat(&a->workers, &who);
+	if (!c->seat || !share || !array_reserve(a->list, a->count, a->capacity, 1)) {
+		a->refused++;
+		supervised_free(c); /* its file stays, and another look will come */
+		return;
+	}
+	c->key = ++a->last_key;
+	c->seat->processes++;
+	share->processes++;
+	a->list[a->count++] = c;
+	if (c->running)
+		end_image_before(a, c);
+	if (a->o->verbose)
+		supervisor_say(a, "process %d (%s): %s", c->pid, c->name,
+			       c->running ? "found" : "ended before this agent looked");
+	if (!c->running) {
+		supervised_ended_as(c, TRACE_END_UNKNOWN, UINT64_MAX);
+		supervisor_end_process(a, c);
+	} else {
+		uint64_t now = monotonic_ns();
+		supervised_watch_memory(c);
+		c->limit_mono_ns = now + LIMIT_EVERY_NS;
+		c->check_mono_ns = now + CHECK_EVERY_NS;
+		struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = c->key};
+		epoll_ctl(a->epoll, EPOLL_CTL_ADD, c->pidfd, &event);
+	}
+	if (supervisor_tell_worker(a, c))
+		supervisor_tell_front(a, c);
+	else
+		supervisor_drop(a, c);
+}
+
+/* ---- looking */
+
+/* How long ago the file was made or last changed its size: one that is not ready after a while will
+ * never be. */
+static bool is_young(const struct stat *st)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec - st->st_ctim.tv_sec < 10;
+}
+
+static struct unseen *find_unseen(struct supervisor *a, int32_t named_pid, uint64_t start_tsc)
+{
+	uint32_t known = a->unseen_count < UNSEEN_KNOWN ? a->unseen_count : UNSEEN_KNOWN;
+	for (uint32_t i = 0; i < known; i++)
+		if (a->unseen[i].named_pid == named_pid && a->unseen[i].start_tsc == start_tsc)
+			return &a->unseen[i];
+	return NULL;
+}
+
+static void remember_unseen(struct supervisor *a, int32_t named_pid, uint64_t start_tsc,
+			    const char *name)
+{
+	struct unseen *u = find_unseen(a, named_pid, start_tsc);
+	uint32_t looks = u ? u->looks + 1 : 1;
+	bool ending = looks < ENDING_LOOKS;
+	if (!u)
+		u = &a->unseen[a->unseen_count++ % UNSEEN_KNOWN];
+	*u = (struct unseen){named_pid, start_tsc,
+			     monotonic_ns() + (ending ? ENDING_AGAIN_NS : UNSEEN_AGAIN_NS), looks};
+	a->rescan = true;
+	if (ending)
+		return;
+	if (!a->said_unseen)
+		supervisor_say(a,
+			       "%s/%s is in use by a process that cannot be seen from here\n"
+			       "The agent has to share the pid namespace of the programs' host "
+			       "(docs/always-on.md).",
+			       a->o->dir, name);
+	a->said_unseen = true;
+}
+
+static uint32_t hash_of(int32_t named_pid, uint64_t start_tsc)
+{
+	return hash_number(hash_mix((uint64_t)(uint32_t)named_pid, start_tsc));
+}
+
+static bool index_known(struct supervisor *a)
+{
+	hash_index_clear(&a->known);
+	for (uint32_t i = 0; i < a->count; i++)
+		if (hash_index_add(&a->known, hash_of(a->list[i]->named_pid, a->list[i]->start_tsc),
+				   i))
+			return false;
+	return true;
+}
+
+static bool is_known(const struct supervisor *a, int32_t named_pid, uint64_t start_tsc)
+{
+	uint32_t hash = hash_of(named_pid, start_tsc), at = hash, i;
+	while ((i = hash_index_step(&a->known, hash, &at)) != HASH_NONE)
+		if (i < a->count && a->list[i]->named_pid == named_pid &&
+		    a->list[i]->start_tsc == start_tsc)
+			return true;
+	return false;
+}
+
+/* One pass through the directory */
+struct looking {
+	uint32_t looked, taken, unseen, refused;
+};
+
+static void look_at_file(struct supervisor *a, const char *name, struct looking *l)
+{
+	struct supervised *c;
+	struct stat st;
+	int32_t pid;
+	uint64_t start_tsc;
+	l->looked++;
+	if (!session_file_name(name, &pid, &start_tsc) || is_known(a, pid, start_tsc) ||
+	    fstatat(a->dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+		return;
+	struct unseen *u = find_unseen(a, pid, start_tsc);
+	if (u && monotonic_ns() < u->again_ns) {
+		a->rescan = true;
+		return;
+	}
+	if (!has_place(a, st.st_uid)) {
+		l->refused++;
+		a->rescan = true;
+		return;
+	}
+	switch (supervised_open(&c, a->dir.fd, name)) {
+	case SUPERVISED_TAKEN:
+		take(a, c);
+		l->taken++;
+		break;
+	case SUPERVISED_LATER: a->rescan |= is_young(&st); break;
+	case SUPERVISED_UNSEEN:
+		remember_unseen(a, pid, start_tsc, name);
+		l->unseen++;
+		break;
+	case SUPERVISED_NOTHING: break;
+	}
+}
+
+void supervisor_scan(struct supervisor *a)
+{
+	uint64_t begun = monotonic_ns();
+	bool changed = session_dir_changed(&a->dir);
+	if (begun < a->scan_not_before_ns ||
+	    !(changed || a->more || (a->rescan && begun >= a->scan_again_ns))) {
+		a->more |= changed;
+		return;
+	}
+	if (!a->unseen && !(a->unseen = calloc(UNSEEN_KNOWN, sizeof *a->unseen)))
+		return;
+	DIR *dir = fdopendir(openat(a->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	struct dirent *e;
+	struct looking l = {0};
+	a->rescan = a->more = false;
+	bool indexed = index_known(a);
+	while (dir && indexed && l.looked < SCAN_MOST && l.taken < TAKE_MOST &&
+	       l.unseen < UNSEEN_MOST && (e = readdir(dir)))
+		look_at_file(a, e->d_name, &l);
+	if (dir)
+		closedir(dir);
+	a->more = l.taken == TAKE_MOST || l.unseen == UNSEEN_MOST;
+	a->refused = l.refused;
+	if (l.looked == SCAN_MOST && !a->said_full) {
+		supervisor_say(a, "%s has more than %d files: this agent does not see them all",
+			       a->o->dir, SCAN_MOST);
+		a->said_full = true;
+	}
+	if (l.taken)
+		session_dir_spares(&a->dir);
+	/* A directory in which nothing is found gets a tenth of the time. */
+	uint64_t now = monotonic_ns();
+	a->scan_again_ns = now + RESCAN_NS;
+	a->scan_not_before_ns = now + (l.taken ? 1 : 9) * (now - begun);
+}

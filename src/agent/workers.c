@@ -1,0 +1,301 @@
+/* Starting, watching and ending workers. A worker is a child of the supervisor, forked while the supervisor has one
+ * thread and no secret: no token, and nothing of a program but what /proc shows to everybody. It keeps the descriptors
+ * it is given and no other, becomes the user it works for, and enters its sandbox; only then does it read anything.
+ *
+ * A worker that does not answer, or takes more memory than a worker may, is killed. After a failure the next one begins
+ * later and later, so that a program that ends its worker each time costs little. */
+#include "agent/workers.h"
+
+#include "agent/sandbox.h"
+#include "hosted/monotonic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS 1000000ull
+#define GIB (1ull << 30)
+#define CHECK_EVERY_NS (250 * MS) /* its memory, and whether it answers */
+#define PING_NS (30000 * MS)
+#define DYING_NS (1000 * MS)
+#define IDLE_NS (60000 * MS)
+#define AGAIN_NS (500 * MS) /* doubles with each failure in a row, */
+#define AGAIN_MOST_NS (60000 * MS)
+#define CALM_NS (120000 * MS) /* until a worker has run for so long */
+
+#define MEMORY_MOST GIB     /* of its own; it is killed above */
+#define DATA_MOST (4 * GIB) /* the kernel refuses more */
+#define FILE_MOST (2 * GIB)
+
+enum { MESSAGES_MOST = 64 };
+
+struct worker_seat *workers_seat(struct workers *w, const struct identity *who)
+{
+	for (uint32_t i = 0; i < w->count; i++)
+		if (identity_equal(&w->seats[i]->who, who))
+			return w->seats[i];
+	struct worker_seat *s = w->count < WORKERS_MOST ? calloc(1, sizeof *s) : NULL;
+	if (!s)
+		return NULL;
+	s->who = *who;
+	s->link.fd = -1;
+	s->idle_ns = monotonic_ns();
+	w->seats[w->count++] = s;
+	return s;
+}
+
+/* ---- beginning */
+
+/* What was looked up once is kept for next time, by each user apart: what one has put there, no other reads. Without the
+ * folder nothing is kept. */
+static void make_cache(const char *base, const struct identity *who)
+{
+	char path[4200];
+	struct stat st;
+	if (mkdir(base, 0755) && errno != EEXIST)
+		return;
+	snprintf(path, sizeof path, "%.4100s/%u", base, who->uid);
+	if (!mkdir(path, 0700) && chown(path, who->uid, who->gid))
+		return;
+	if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == who->uid)
+		setenv("XDG_CACHE_HOME", path, 1);
+	else
+		unsetenv("XDG_CACHE_HOME");
+	unsetenv("HOME");
+}
+
+/* In the child. */
+_Noreturn static void be_worker(const struct workers *w, const struct worker_seat *s, int link,
+				const int *channels, pid_t parent)
+{
+	static const struct sandbox limits = {.data_bytes = DATA_MOST, .file_bytes = FILE_MOST};
+	int fds[1 + WORKER_CHANNELS] = {link, channels[0], channels[1], channels[2]};
+	_Static_assert(WORKER_CHANNELS == 3, "all of them");
+	sandbox_keep_descriptors(fds, 1 + WORKER_CHANNELS);
+	if (w->cache)
+		make_cache(w->cache, &s->who);
+	int status = WORKER_FAILED;
+	if (identity_become(&s->who) && sandbox_enter(&limits, parent))
+		status = worker_loop(w->parts, fds[0], fds + 1);
+	_exit(status);
+}
+
+static void close_pairs(int pairs[][2], int count)
+{
+	for (int i = 0; i < count; i++)
+		for (int k = 0; k < 2; k++)
+			if (pairs[i][k] >= 0)
+				close(pairs[i][k]);
+}
+
+static bool make_pairs(int pairs[1 + WORKER_CHANNELS][2])
+{
+	memset(pairs, -1, (1 + WORKER_CHANNELS) * sizeof *pairs);
+	bool made = !link_pair(pairs[0]);
+	for (int i = 1; made && i <= WORKER_CHANNELS; i++)
+		made = !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pairs[i]);
+	if (!made)
+		close_pairs(pairs, 1 + WORKER_CHANNELS);
+	return made;
+}
+
+static void begin(struct workers *w, struct worker_seat *s, uint64_t now)
+{
+	int pairs[1 + WORKER_CHANNELS][2], ours[WORKER_CHANNELS], theirs[WORKER_CHANNELS];
+	pid_t parent = getpid();
+	s->again_ns = now + AGAIN_NS;
+	if (!make_pairs(pairs))
+		return; /* no descriptors: later, perhaps */
+	for (int i = 0; i < WORKER_CHANNELS; i++) {
+		ours[i] = pairs[i + 1][0];
+		theirs[i] = pairs[i + 1][1];
+	}
+	pid_t pid = fork();
+	if (pid == 0)
+		be_worker(w, s, pairs[0][1], theirs, parent);
+	if (pid < 0) {
+		close_pairs(pairs, 1 + WORKER_CHANNELS);
+		return;
+	}
+	close(pairs[0][1]);
+	for (int i = 0; i < WORKER_CHANNELS; i++)
+		close(theirs[i]);
+	s->pid = pid;
+	s->number = ++w->last_number;
+	s->begun_ns = now;
+	s->pinged_ns = 0;
+	s->why = NULL;
+	s->saving = 0;
+	link_init(&s->link, pairs[0][0]);
+	w->began(w->ctx, s, ours);
+}
+
+/* ---- ending */
+
+static void kill_worker(struct worker_seat *s, const char *why, uint64_t now)
+{
+	s->why = why;
+	s->killed_ns = now;
+	kill(s->pid, SIGKILL);
+}
+
+/* Children that were killed and are not gone yet: a file system that hangs may keep one for good. Nobody waits. */
+static void reap_dying(struct workers *w)
+{
+	for (size_t i = 0; i < w->dying.count; i++)
+		if (waitpid(w->dying.items[i], NULL, WNOHANG))
+			w->dying.items[i--] = w->dying.items[--w->dying.count];
+}
+
+/* True: it is gone, and *status is its status. */
+static bool wait_briefly(pid_t pid, int *status)
+{
+	pid_t got = 0;
+	for (int i = 0; i < 20 && !got; i++) {
+		got = waitpid(pid, status, WNOHANG);
+		if (!got)
+			usleep(1000);
+	}
+	return got > 0;
+}
+
+static const char *words_of(int status)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_HUNG)
+		return "took longer than 30 s for one answer";
+	if (WIFEXITED(status))
+		return "could not go on";
+	return "was ended by a signal";
+}
+
+/* The child is gone or about to be: it closed its link, or was killed a while ago. */
+static void reap(struct workers *w, struct worker_seat *s, uint64_t now)
+{
+	int status = 0;
+	bool gone = wait_briefly(s->pid, &status);
+	if (!gone) {
+		kill(s->pid, SIGKILL);
+		(void)vector_push(&w->dying, s->pid);
+	}
+	bool wanted = s->why && !*s->why;
+	const char *why = s->why ? s->why : gone ? words_of(status) : "stopped listening";
+	link_fini(&s->link);
+	s->number = 0;
+	s->pid = 0;
+	if (!wanted) {
+		w->killed++;
+		s->failures = now - s->begun_ns > CALM_NS ? 1 : s->failures + 1;
+		uint32_t doubled = s->failures < 8 ? s->failures - 1 : 7;
+		uint64_t wait = AGAIN_NS << doubled;
+		s->again_ns = now + (wait < AGAIN_MOST_NS ? wait : AGAIN_MOST_NS);
+	} else
+		s->again_ns = 0;
+	w->ended(w->ctx, s, wanted ? NULL : why);
+}
+
+/* The memory that is its own, in bytes. */
+static uint64_t own_memory(pid_t pid)
+{
+	char path[64], text[128] = "";
+	unsigned long resident = 0, shared = 0;
+	snprintf(path, sizeof path, "/proc/%d/statm", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t n = read(fd, text, sizeof text - 1);
+	close(fd);
+	if (n <= 0 || sscanf(text, "%*u %lu %lu", &resident, &shared) != 2 || shared > resident)
+		return 0;
+	return (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void check(struct worker_seat *s, uint64_t now)
+{
+	const struct link_message ping = {.kind = LINK_PING};
+	s->next_check_ns = now + CHECK_EVERY_NS;
+	if (s->why)
+		return;
+	if (own_memory(s->pid) > MEMORY_MOST)
+		kill_worker(s, "took more than 1 GiB of memory", now);
+	else if ((s->pinged_ns && now - s->pinged_ns > PING_NS) ||
+		 (s->link.stuck_ns && now - s->link.stuck_ns > PING_NS))
+		kill_worker(s, "did not answer for 30 s", now);
+	else if (!s->pinged_ns) {
+		s->pinged_ns = now;
+		link_send(&s->link, &ping, NULL, 0);
+	}
+	if (s->processes)
+		s->idle_ns = 0;
+	else if (!s->idle_ns)
+		s->idle_ns = now;
+	else if (now - s->idle_ns > IDLE_NS)
+		kill_worker(s, "", now); /* it has nothing to do */
+}
+
+/* ---- both */
+
+static void hear(struct workers *w, struct worker_seat *s, uint64_t now)
+{
+	for (int i = 0; i < MESSAGES_MOST && s->number; i++) {
+		struct link_message m;
+		int fds[LINK_DESCRIPTORS];
+		int got = link_receive(s->link.fd, &m, fds);
+		for (int k = 0; got > 0 && k < LINK_DESCRIPTORS; k++)
+			if (fds[k] >= 0)
+				close(fds[k]); /* a worker has none to give */
+		if (got < 0)
+			reap(w, s, now);
+		if (got <= 0)
+			return;
+		if (m.kind == LINK_PONG)
+			s->pinged_ns = 0;
+		else
+			w->heard(w->ctx, s, &m);
+	}
+}
+
+void workers_look(struct workers *w, uint64_t now)
+{
+	reap_dying(w);
+	for (uint32_t i = 0; i < w->count; i++) {
+		struct worker_seat *s = w->seats[i];
+		if (s->number)
+			hear(w, s, now);
+		if (s->number)
+			link_flush(&s->link);
+		if (s->number && now >= s->next_check_ns)
+			check(s, now);
+		if (s->number && s->why && now - s->killed_ns > DYING_NS)
+			reap(w, s, now); /* it hangs in the kernel */
+		if (!s->number && s->processes && now >= s->again_ns)
+			begin(w, s, now);
+		if (!s->number && !s->processes && now >= s->again_ns &&
+		    (!s->idle_ns || now - s->idle_ns > IDLE_NS)) {
+			free(s);
+			w->seats[i--] = w->seats[--w->count];
+		}
+	}
+}
+
+void workers_fini(struct workers *w)
+{
+	for (uint32_t i = 0; i < w->count; i++) {
+		struct worker_seat *s = w->seats[i];
+		if (s->number) {
+			int status;
+			kill(s->pid, SIGKILL);
+			wait_briefly(s->pid, &status);
+			link_fini(&s->link);
+		}
+		free(s);
+	}
+	w->count = 0;
+	vector_free(&w->dying);
+}
