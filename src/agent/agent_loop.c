@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -33,6 +34,7 @@
 #define TICK_MS 50
 #define SLOW_EVERY_NS                                                                              \
 	(1000 * MS) /* what is to be dropped, and what the server shows of the agent */
+#define TRIM_EVERY_NS (10000 * MS)
 #define CHECK_EVERY_NS (10000 * MS)
 #define LIMIT_EVERY_NS (60000 * MS)
 #define LINK_KEY (1ull << 63) /* in epoll, where a process has its key */
@@ -58,7 +60,7 @@ void supervisor_say(const struct supervisor *a, const char *fmt, ...)
 
 /* ---- the list */
 
-struct supervised *supervisor_find_key(const struct supervisor *a, uint64_t key)
+static struct supervised *find_key(const struct supervisor *a, uint64_t key)
 {
 	uint32_t low = 0, high = a->count;
 	while (low < high) {
@@ -183,7 +185,7 @@ static void worker_ended(void *ctx, struct worker_seat *s, const char *why)
 static void worker_said(void *ctx, struct worker_seat *s, const struct link_message *m)
 {
 	struct supervisor *a = ctx;
-	struct supervised *c = supervisor_find_key(a, m->key);
+	struct supervised *c = find_key(a, m->key);
 	if (!c || c->seat != s || c->told != s->number)
 		return; /* it is not this worker's to speak of */
 	if (m->kind == LINK_SAVED)
@@ -245,6 +247,10 @@ static void now_and_then(struct supervisor *a)
 		supervisor_drop_old(a, now);
 		tell_state(a);
 		a->next_slow_ns = now + SLOW_EVERY_NS;
+		if (now >= a->next_trim_ns) { /* what malloc keeps goes back to the system */
+			malloc_trim(0);
+			a->next_trim_ns = now + TRIM_EVERY_NS;
+		}
 	}
 	supervisor_see_ends(a, now);
 	link_flush(&a->front);
@@ -269,7 +275,7 @@ static void wait_for_events(struct supervisor *a)
 	int n = epoll_wait(a->epoll, events, 64, TICK_MS);
 	for (int i = 0; i < n; i++) {
 		uint64_t key = events[i].data.u64;
-		struct supervised *c = key && key != LINK_KEY ? supervisor_find_key(a, key) : NULL;
+		struct supervised *c = key && key != LINK_KEY ? find_key(a, key) : NULL;
 		if (!key) {
 			struct signalfd_siginfo taken; /* else it would wait for its time */
 			a->stop |= read(a->signals, &taken, sizeof taken) > 0;
@@ -441,12 +447,7 @@ static void end(struct supervisor *a)
 
 int agent_run(const struct agent_options *o, struct heft_error *err)
 {
-	struct supervisor a = {.o = o,
-			       .dir.fd = -1,
-			       .epoll = -1,
-			       .signals = -1,
-			       .recordings.fd = -1,
-			       .front.fd = -1};
+	struct supervisor a = {.o = o, .dir.fd = -1, .epoll = -1, .signals = -1, .front.fd = -1};
 	sigset_t ending, blocked, before;
 	sigemptyset(&ending);
 	sigaddset(&ending, SIGINT);

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { WAITING_USUAL = 16 }; /* room for so many messages is kept */
+
 int link_pair(int fds[2])
 {
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ? HEFT_EIO : 0;
@@ -76,9 +78,11 @@ void link_flush(struct link *l)
 		l->first_waiting++;
 		l->stuck_ns = 0;
 	}
-	if (l->first_waiting == l->waiting.count)
+	if (l->first_waiting == l->waiting.count) {
 		l->first_waiting = l->waiting.count = 0;
-	else if (!l->stuck_ns)
+		if (l->waiting.capacity > WAITING_USUAL)
+			vector_free(&l->waiting);
+	} else if (!l->stuck_ns)
 		l->stuck_ns = monotonic_ns();
 }
 

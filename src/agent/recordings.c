@@ -23,6 +23,20 @@ enum {
 	NO_REPLACE = 1
 }; /* so many recordings of one name, then it is refused */
 
+/* It is opened each time: a folder that is open cannot be unmounted, and another one may be mounted there. */
+static int open_folder(const struct recordings *r)
+{
+	return open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void close_folder(int folder)
+{
+	int error = errno;
+	if (folder >= 0)
+		close(folder);
+	errno = error;
+}
+
 static bool is_recording(const char *name)
 {
 	size_t n = strlen(name);
@@ -43,17 +57,18 @@ int recordings_open(struct recordings *r, const char *dir, uint64_t quota_bytes,
 {
 	struct dirent *e;
 	memset(r, 0, sizeof *r);
+	r->dir = dir;
 	r->quota_bytes = quota_bytes;
-	r->fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *list = r->fd < 0 ? NULL : fdopendir(dup(r->fd));
+	int folder = open_folder(r);
+	DIR *list = folder < 0 ? NULL : fdopendir(folder);
 	if (!list)
 		return heft_fail_errno(err, "cannot open the folder for recordings %s", dir);
 	while ((e = readdir(list))) {
 		struct stat st;
 		if (strncmp(e->d_name, BEGUN, sizeof BEGUN - 1) == 0)
-			unlinkat(r->fd, e->d_name, 0);
+			unlinkat(folder, e->d_name, 0);
 		else if (is_recording(e->d_name) &&
-			 !fstatat(r->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+			 !fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
 			 S_ISREG(st.st_mode))
 			know(r, e->d_name, &st);
 	}
@@ -66,9 +81,6 @@ void recordings_close(struct recordings *r)
 	for (size_t i = 0; i < r->files.count; i++)
 		free(r->files.items[i].name);
 	vector_free(&r->files);
-	if (r->fd >= 0)
-		close(r->fd);
-	r->fd = -1;
 }
 
 static void begun_name(uint64_t key, char name[40])
@@ -80,26 +92,33 @@ int recordings_begin(struct recordings *r, uint64_t key)
 {
 	char name[40];
 	begun_name(key, name);
-	return openat(r->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int folder = open_folder(r);
+	int fd = folder < 0 ? -1
+			    : openat(folder, name,
+				     O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	close_folder(folder);
+	return fd;
 }
 
 void recordings_undo(struct recordings *r, uint64_t key)
 {
 	char name[40];
 	begun_name(key, name);
-	unlinkat(r->fd, name, 0);
+	int folder = open_folder(r);
+	unlinkat(folder, name, 0);
+	close_folder(folder);
 }
 
 /* Without replacing another file. Old file systems cannot do that in one step. */
-static int give_name(const struct recordings *r, const char *from, const char *to)
+static int give_name(int folder, const char *from, const char *to)
 {
-	if (!syscall(SYS_renameat2, r->fd, from, r->fd, to, NO_REPLACE))
+	if (!syscall(SYS_renameat2, folder, from, folder, to, NO_REPLACE))
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -1;
-	if (linkat(r->fd, from, r->fd, to, 0))
+	if (linkat(folder, from, folder, to, 0))
 		return -1;
-	return unlinkat(r->fd, from, 0);
+	return unlinkat(folder, from, 0);
 }
 
 int recordings_finish(struct recordings *r, uint64_t key, int fd, uid_t uid, const char *stem,
@@ -110,20 +129,25 @@ int recordings_finish(struct recordings *r, uint64_t key, int fd, uid_t uid, con
 	begun_name(key, begun);
 	if (geteuid() == 0 && fchown(fd, uid, (gid_t)-1))
 		uid = 0; /* then it stays root's */
+	int folder = open_folder(r), failed = -1;
 	for (int i = 0; i < NAMES_MOST; i++) {
 		char suffix[16] = "";
 		if (i)
 			snprintf(suffix, sizeof suffix, ".%d", i);
 		snprintf(name, size, "heft.%s.%d%s.heft", stem, pid, suffix);
-		if (!give_name(r, begun, name)) {
-			if (!fstat(fd, &st))
-				know(r, name, &st);
-			return 0;
-		}
-		if (errno != EEXIST)
-			return heft_fail_errno(err, "cannot name the recording %s", name);
+		failed = give_name(folder, begun, name);
+		if (!failed || errno != EEXIST)
+			break;
 	}
-	return heft_fail(err, HEFT_EREFUSED, "there are too many recordings called %s", name);
+	close_folder(folder);
+	if (failed && errno == EEXIST)
+		return heft_fail(err, HEFT_EREFUSED, "there are too many recordings called %s",
+				 name);
+	if (failed)
+		return heft_fail_errno(err, "cannot name the recording %s", name);
+	if (!fstat(fd, &st))
+		know(r, name, &st);
+	return 0;
 }
 
 uint32_t recordings_make_room(struct recordings *r, uid_t uid, uint64_t *bytes)
@@ -144,10 +168,12 @@ uint32_t recordings_make_room(struct recordings *r, uid_t uid, uint64_t *bytes)
 		if (!r->quota_bytes || sum <= r->quota_bytes || oldest == SIZE_MAX)
 			return removed;
 		struct saved_file *f = &r->files.items[oldest];
-		if (!unlinkat(r->fd, f->name, 0)) {
+		int folder = open_folder(r);
+		if (!unlinkat(folder, f->name, 0)) {
 			removed++;
 			*bytes += f->bytes;
 		}
+		close_folder(folder);
 		free(f->name);
 		*f = r->files.items[--r->files.count];
 	}

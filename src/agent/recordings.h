@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 struct recordings {
-	int fd;               /* of the folder */
+	const char *dir;
 	uint64_t quota_bytes; /* of each user; 0: none */
 	VECTOR(struct saved_file {
 		uid_t uid;
@@ -21,7 +21,7 @@ struct recordings {
 	files;
 };
 
-/* Opens the folder, learns what is in it, and removes what a killed agent had begun. */
+/* Opens the folder, whose path must stay, learns what is in it, and removes what a killed agent had begun. */
 int recordings_open(struct recordings *r, const char *dir, uint64_t quota_bytes,
 		    struct heft_error *err);
 void recordings_close(struct recordings *r);

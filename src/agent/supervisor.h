@@ -46,12 +46,11 @@ struct supervisor {
 	uint32_t refused; /* files that had no place when last looked at */
 	uint64_t scan_again_ns, scan_not_before_ns;
 
-	uint64_t next_slow_ns;
+	uint64_t next_slow_ns, next_trim_ns;
 };
 
 void supervisor_say(const struct supervisor *a, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-struct supervised *supervisor_find_key(const struct supervisor *a, uint64_t key);
 /* Tells the worker of a process to look after it, if that worker is there and does not yet. False: its file is gone. */
 bool supervisor_tell_worker(struct supervisor *a, struct supervised *c);
 /* Tells the server of HTTP that it is there, or has changed. */

@@ -60,7 +60,7 @@ static void begin_to_save(struct supervisor *a, struct supervised *c)
 /* Tells its worker how it ended, and to save it. */
 static void see_end(struct supervisor *a, struct supervised *c, uint64_t now)
 {
-	if (!c->end_known && !supervised_learn_end(c, now - c->ended_mono_ns > STATUS_PATIENCE_NS))
+	if (!c->end_known && !supervised_learn_end(c, now > c->ended_mono_ns + STATUS_PATIENCE_NS))
 		return;
 	if (now < c->retry_mono_ns || c->saving || !c->told || c->told != c->seat->number)
 		return;
@@ -178,7 +178,7 @@ void supervisor_drop_old(struct supervisor *a, uint64_t now)
 				first = c;
 		}
 		if (!first || (!first->empty && kept <= a->o->keep_count &&
-			       now - first->ended_mono_ns <= a->o->keep_ns))
+			       now <= first->ended_mono_ns + a->o->keep_ns))
 			return;
 		supervisor_drop(a, first);
 	}

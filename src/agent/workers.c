@@ -36,6 +36,12 @@
 
 enum { MESSAGES_MOST = 64 };
 
+/* Whether it is longer ago than that. It may also be later than `now`, which was taken before. */
+static bool is_past(uint64_t then, uint64_t ns, uint64_t now)
+{
+	return now > then && now - then > ns;
+}
+
 struct worker_seat *workers_seat(struct workers *w, const struct identity *who)
 {
 	for (uint32_t i = 0; i < w->count; i++)
@@ -191,7 +197,7 @@ static void reap(struct workers *w, struct worker_seat *s, uint64_t now)
 	s->pid = 0;
 	if (!wanted) {
 		w->killed++;
-		s->failures = now - s->begun_ns > CALM_NS ? 1 : s->failures + 1;
+		s->failures = is_past(s->begun_ns, CALM_NS, now) ? 1 : s->failures + 1;
 		uint32_t doubled = s->failures < 8 ? s->failures - 1 : 7;
 		uint64_t wait = AGAIN_NS << doubled;
 		s->again_ns = now + (wait < AGAIN_MOST_NS ? wait : AGAIN_MOST_NS);
@@ -224,8 +230,8 @@ static void check(struct worker_seat *s, uint64_t now)
 		return;
 	if (own_memory(s->pid) > MEMORY_MOST)
 		kill_worker(s, "took more than 1 GiB of memory", now);
-	else if ((s->pinged_ns && now - s->pinged_ns > PING_NS) ||
-		 (s->link.stuck_ns && now - s->link.stuck_ns > PING_NS))
+	else if ((s->pinged_ns && is_past(s->pinged_ns, PING_NS, now)) ||
+		 (s->link.stuck_ns && is_past(s->link.stuck_ns, PING_NS, now)))
 		kill_worker(s, "did not answer for 30 s", now);
 	else if (!s->pinged_ns) {
 		s->pinged_ns = now;
@@ -235,7 +241,7 @@ static void check(struct worker_seat *s, uint64_t now)
 		s->idle_ns = 0;
 	else if (!s->idle_ns)
 		s->idle_ns = now;
-	else if (now - s->idle_ns > IDLE_NS)
+	else if (is_past(s->idle_ns, IDLE_NS, now))
 		kill_worker(s, "", now); /* it has nothing to do */
 }
 
@@ -272,12 +278,12 @@ void workers_look(struct workers *w, uint64_t now)
 			link_flush(&s->link);
 		if (s->number && now >= s->next_check_ns)
 			check(s, now);
-		if (s->number && s->why && now - s->killed_ns > DYING_NS)
+		if (s->number && s->why && is_past(s->killed_ns, DYING_NS, now))
 			reap(w, s, now); /* it hangs in the kernel */
 		if (!s->number && s->processes && now >= s->again_ns)
 			begin(w, s, now);
 		if (!s->number && !s->processes && now >= s->again_ns &&
-		    (!s->idle_ns || now - s->idle_ns > IDLE_NS)) {
+		    (!s->idle_ns || is_past(s->idle_ns, IDLE_NS, now))) {
 			free(s);
 			w->seats[i--] = w->seats[--w->count];
 		}

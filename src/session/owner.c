@@ -54,15 +54,29 @@ static bool has_mapped(pid_t pid, const struct stat *file)
 	return found;
 }
 
-/* Any process but `except` and us that has it mapped. */
-static pid_t find_mapper(const struct stat *file, pid_t except)
+/* Whether two processes run the same file: an agent's workers, which map what others made. */
+static bool same_program(const char *a, const char *b)
+{
+	char path[64];
+	struct stat first, second;
+	snprintf(path, sizeof path, "/proc/%s/exe", a);
+	if (stat(path, &first))
+		return false;
+	snprintf(path, sizeof path, "/proc/%s/exe", b);
+	return !stat(path, &second) && first.st_dev == second.st_dev &&
+	       first.st_ino == second.st_ino;
+}
+
+/* Any process but `except` and us that has it mapped; not one of heft's if it is to be the owner. */
+static pid_t find_mapper(const struct stat *file, pid_t except, bool owner)
 {
 	pid_t found = 0;
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
 	while (proc && !found && (e = readdir(proc)))
 		if (isdigit((unsigned char)e->d_name[0]) && atoi(e->d_name) != except &&
-		    atoi(e->d_name) != getpid() && has_mapped(atoi(e->d_name), file))
+		    atoi(e->d_name) != getpid() && has_mapped(atoi(e->d_name), file) &&
+		    !(owner && same_program(e->d_name, "self")))
 			found = atoi(e->d_name);
 	if (proc)
 		closedir(proc);
@@ -73,7 +87,7 @@ pid_t owner_of_file(const struct stat *file, pid_t likely)
 {
 	if (likely > 0 && owner_has_mapped(likely, file))
 		return likely;
-	return find_mapper(file, likely);
+	return find_mapper(file, likely, true);
 }
 
 bool owner_has_mapped(pid_t pid, const struct stat *file)
@@ -89,9 +103,27 @@ bool owner_is_readable(pid_t pid)
 	return f;
 }
 
+static bool parent_of(const char *pid, char parent[16])
+{
+	char path[64], line[256];
+	snprintf(path, sizeof path, "/proc/%s/status", pid);
+	FILE *f = fopen(path, "re");
+	bool found = false;
+	while (f && !found && fgets(line, sizeof line, f))
+		found = sscanf(line, "PPid: %15[0-9]", parent) == 1;
+	if (f)
+		fclose(f);
+	return found;
+}
+
 pid_t owner_reader_of_file(const struct stat *file, pid_t pid)
 {
-	return find_mapper(file, pid);
+	char reader[16], parent[16] = "";
+	pid_t found = find_mapper(file, pid, false);
+	snprintf(reader, sizeof reader, "%d", found);
+	if (found && parent_of(reader, parent) && same_program(reader, parent))
+		return atoi(parent); /* a worker's supervisor */
+	return found;
 }
 
 /* A write lease is given only for a file that nobody else has open, and a mapping keeps it open. The

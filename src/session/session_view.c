@@ -34,12 +34,6 @@ int session_file_open(int dirfd, const char *name, struct heft_error *err)
 	return fd;
 }
 
-int session_view_open(struct session_view *v, int dirfd, const char *name, struct heft_error *err)
-{
-	int fd = session_file_open(dirfd, name, err);
-	return fd < 0 ? fd : session_view_take(v, fd, name, err);
-}
-
 int session_view_take(struct session_view *v, int fd, const char *name, struct heft_error *err)
 {
 	struct stat st;

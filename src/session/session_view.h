@@ -38,8 +38,6 @@ struct session_view {
 int session_file_open(int dirfd, const char *name, struct heft_error *err);
 /* Maps the file that is open there, and takes the descriptor, also if it fails. HEFT_ENOTFOUND: not ready yet. */
 int session_view_take(struct session_view *v, int fd, const char *name, struct heft_error *err);
-/* Maps the file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
-int session_view_open(struct session_view *v, int dirfd, const char *name, struct heft_error *err);
 void session_view_close(struct session_view *v);
 /* The process has ended and all was read: frees the memory of the file, but not of the header. */
 void session_view_drop_pages(struct session_view *v);

@@ -132,6 +132,12 @@ class Agent:
     def files(self):
         return sorted(p.name for p in self.dir.iterdir() if not p.name.startswith("spare."))
 
+    def pids(self):
+        """The supervisor, its server and its workers."""
+        found = [self.process.pid]
+        with open(f"/proc/{found[0]}/task/{found[0]}/children") as children:
+            return found + [int(pid) for pid in children.read().split()]
+
     def stop(self, sig=signal.SIGTERM):
         self.process.send_signal(sig)
         return self.process.wait(timeout=30)

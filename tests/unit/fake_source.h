@@ -195,14 +195,8 @@ static inline int fake_control(void *ctx, uint64_t key, const struct source_cont
 static inline struct source fake_source_of(struct fake_source *f)
 {
 	pthread_mutex_init(&f->lock, NULL);
-	return (struct source){f,
-			       fake_list,
-			       fake_describe,
-			       fake_take,
-			       fake_render,
-			       fake_drop,
-			       fake_control,
-			       NULL};
+	return (struct source){f,           fake_list, fake_describe, fake_take,
+			       fake_render, fake_drop, fake_control,  NULL};
 }
 
 #endif
