@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
@@ -58,6 +59,20 @@ static inline int sys_ftruncate(int fd, uint64_t n)
 static inline int sys_unlink(const char *path)
 {
 	return (int)sys_call4(SYS_unlink, (long)path, 0, 0, 0);
+}
+static inline int sys_fstat(int fd, struct stat *st)
+{
+	return (int)sys_call4(SYS_fstat, fd, (long)st, 0, 0);
+}
+/* A link is not followed. */
+static inline int sys_lstat(const char *path, struct stat *st)
+{
+	return (int)sys_call4(SYS_newfstatat, -100 /* AT_FDCWD */, (long)path, (long)st,
+			      0x100 /* AT_SYMLINK_NOFOLLOW */);
+}
+static inline uint32_t sys_geteuid(void)
+{
+	return (uint32_t)sys_call4(SYS_geteuid, 0, 0, 0, 0);
 }
 /* NULL on failure, never MAP_FAILED. */
 static inline void *sys_mmap(void *at, size_t n, int prot, int flags, int fd)

@@ -44,30 +44,54 @@ static char *append_hex(char *to, const char *end, uint64_t v)
 	return to;
 }
 
-/* A new file of full size at `path`, or a negative errno. A process that may not make one that large
- * (it would get a signal for trying) takes one that the recorder has ready. */
-static int make_file(const char *path)
+/* Whether a file may be ours: whoever owns it can cut it, read it and write into it while we have it mapped.
+ * So the owner is ourselves, or root. That also holds where the directory belongs to another user: the recorder
+ * of a user reads what that user's programs do, not what root's do. A file with another name elsewhere is
+ * somebody's own file that was linked here. */
+static int is_spare(const struct stat *st)
 {
-	if (sys_file_size_limit() >= WIRE_FILE_BYTES) {
-		int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-		int rc = fd < 0 ? fd : sys_ftruncate(fd, WIRE_FILE_BYTES);
-		if (fd >= 0 && rc) {
-			sys_close(fd);
-			sys_unlink(path);
-			return rc;
-		}
-		return fd;
-	}
+	return S_ISREG(st->st_mode) && (st->st_uid == sys_geteuid() || st->st_uid == 0) &&
+	       st->st_nlink == 1 && (uint64_t)st->st_size == WIRE_FILE_BYTES;
+}
+
+/* Takes a file that the recorder has ready. In root's directory everybody may leave files, so we look at it
+ * before we take it (what is not ours stays where it is), and again when it is open: by then the name may
+ * have led to another file. O_NONBLOCK: the owner of a file may hold a lease on it, and let whoever opens it
+ * wait. */
+static int take_spare(const char *path)
+{
 	char spare[PATH_BYTES], *end = spare + sizeof spare - 1;
+	struct stat st;
 	for (uint64_t i = 0; i < WIRE_SPARES; i++) {
 		char *to = append(spare, end, heft_settings.session_dir);
 		to = append(to, end, "/" WIRE_SPARE_NAME);
 		to = append_hex(to, end, i);
 		*to = 0;
-		if (!sys_rename(spare, path))
-			return sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+		if (sys_lstat(spare, &st) || !is_spare(&st) || sys_rename(spare, path))
+			continue;
+		int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+		if (fd >= 0 && !sys_fstat(fd, &st) && is_spare(&st))
+			return fd;
+		if (fd >= 0)
+			sys_close(fd);
+		sys_unlink(path);
 	}
 	return -EFBIG;
+}
+
+/* A new file of full size at `path`, or a negative errno. A process that may not make one that large
+ * (it would get a signal for trying) takes one that the recorder has ready. */
+static int make_file(const char *path)
+{
+	if (sys_file_size_limit() < WIRE_FILE_BYTES)
+		return take_spare(path);
+	int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int rc = fd < 0 ? fd : sys_ftruncate(fd, WIRE_FILE_BYTES);
+	if (fd < 0 || !rc)
+		return fd;
+	sys_close(fd);
+	sys_unlink(path);
+	return rc;
 }
 
 /* Maps the file wherever there is space and asks for the pages that are touched first. */
