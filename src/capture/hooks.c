@@ -13,6 +13,8 @@
 static bool one_is_on_alternate_stack(uintptr_t a, uintptr_t b)
 {
 	stack_t s;
+	if (!sys_may(SYS_DO_SIGALTSTACK))
+		return true; /* nobody can say */
 	if (sys_sigaltstack_now(&s) || !(s.ss_flags & SS_ONSTACK))
 		return false;
 	uintptr_t low = (uintptr_t)s.ss_sp;

@@ -24,6 +24,7 @@
 enum { PATH_BYTES = 600, OPEN_SPINS = 100000 };
 
 struct heft_process *heft_process;
+void *heft_first_thread;
 void *heft_mapped;
 static int last_pid; /* who opened a file in this image last: in a forked child, its parent */
 
@@ -215,6 +216,22 @@ static void fill(struct wire_session *s, int pid, int forked, uint64_t now)
 	atomic_store(&h->magic, WIRE_MAGIC);
 }
 
+/* The mapping is still the parent's: tells the outside there. */
+static void lose_child(int rc)
+{
+	if (!heft_mapped)
+		return;
+	struct wire_header *h = wire_session_at(heft_mapped).header;
+	atomic_store(&h->lost_child_errno, (uint32_t)-rc);
+	atomic_fetch_add(&h->lost_children, 1);
+}
+
+/* A child of a process whose sandbox forbids one of these is not recorded. */
+#define NEEDED_TO_OPEN                                                                             \
+	(1ull << SYS_DO_OPEN | 1ull << SYS_DO_FTRUNCATE | 1ull << SYS_DO_CLOSE |                   \
+	 1ull << SYS_DO_PRLIMIT | 1ull << SYS_DO_MMAP | 1ull << SYS_DO_MREMAP |                    \
+	 1ull << SYS_DO_GETPID)
+
 static int open_session(struct heft_process *p)
 {
 	int pid = sys_getpid();
@@ -224,6 +241,10 @@ static int open_session(struct heft_process *p)
 	if (forked && heft_mapped &&
 	    heft_settings.sample_bytes) /* the mapping is still its parent's */
 		inherit_switch(heft_mapped);
+	if (atomic_load(&sys_forbidden) & NEEDED_TO_OPEN) {
+		lose_child(-EPERM);
+		return -1;
+	}
 	uint64_t now = arch_stamp();
 	char path[PATH_BYTES], *end = path + sizeof path - 1;
 	char *to = append(path, end, heft_settings.session_dir);
@@ -234,12 +255,8 @@ static int open_session(struct heft_process *p)
 	*to = 0;
 	int rc = open_file(path);
 	if (rc) {
-		if (forked &&
-		    heft_mapped) { /* these are still the parent's pages: tell the outside there */
-			struct wire_header *h = wire_session_at(heft_mapped).header;
-			atomic_store(&h->lost_child_errno, (uint32_t)-rc);
-			atomic_fetch_add(&h->lost_children, 1);
-		}
+		if (forked)
+			lose_child(rc);
 		return -1;
 	}
 	p->session = wire_session_at(heft_mapped);
@@ -255,6 +272,8 @@ int heft_process_open(void)
 {
 	if (heft_resolve_next())
 		return -1; /* called from inside the look-up itself */
+	if (!sys_may_stamp())
+		return -1; /* a child of a process that has stepped aside */
 	heft_settings_read();
 	struct heft_process *p = heft_process;
 	if (!p) {
@@ -263,6 +282,7 @@ int heft_process_open(void)
 		if (!p)
 			return -1;
 		sys_madvise(p, sizeof *p, MADV_WIPEONFORK);
+		heft_first_thread = arch_thread_pointer();
 		heft_process =
 			p; /* the first call is in a single thread: the constructor's at the latest */
 	}

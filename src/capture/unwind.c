@@ -90,7 +90,7 @@ void heft_forget_code(void)
 
 /* ---- which memory */
 
-static int readable_between(uintptr_t low, uintptr_t high)
+int heft_readable(uintptr_t low, uintptr_t high)
 {
 	for (uintptr_t page = low & ~(uintptr_t)(PAGE - 1); page < high; page += PAGE)
 		if (!sys_readable((void *)page))
@@ -111,8 +111,9 @@ static void set_sentinels(struct heft_frame *mem, uint32_t capacity, uintptr_t s
 int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
 {
 	if (!t->stack_top) {
-		uintptr_t top = sys_gettid() == sys_getpid() ? (uintptr_t)__libc_stack_end
-							     : (uintptr_t)arch_thread_pointer();
+		void *thread = arch_thread_pointer();
+		uintptr_t top = (uintptr_t)(thread == heft_first_thread ? __libc_stack_end
+									: thread);
 		if (t->frames_memory) /* left by the last thread in this slot */
 			set_sentinels(t->frames_memory, t->capacity, top);
 		t->stack_low = t->stack_top = top;
@@ -123,7 +124,7 @@ int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
 	if (sp >= t->stack_top || t->stack_low - sp > OWN_STACK_REACH || page == t->foreign_page)
 		return 0;
 	/* Deeper than before. It is the same stack if nothing unreadable (a guard page) lies between. */
-	if (readable_between(sp, t->stack_low)) {
+	if (heft_readable(sp, t->stack_low)) {
 		t->stack_low = page;
 		return 1;
 	}

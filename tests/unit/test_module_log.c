@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 struct heft_process *heft_process;
+_Atomic uint64_t sys_forbidden;
 struct heft_settings heft_settings;
 _Atomic uint32_t heft_generation;
 void heft_redirect_late(const struct heft_object *o)
