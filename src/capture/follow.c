@@ -55,10 +55,12 @@ static int can_read(struct looked *l, uintptr_t at)
 {
 	enum { PAGE = 4096 };
 	uintptr_t page = at & ~(uintptr_t)(PAGE - 1);
+	if (!page || at >> 47) /* 0 means "none" in page[] */
+		return 0;
 	if (page == l->page[0] || page == l->page[1])
 		return 1;
 	/* Where a sandbox does not let us ask we believe the program. */
-	if (!page || at >> 47 || (sys_may(SYS_DO_SIGPROCMASK) && !sys_readable((void *)page)))
+	if (sys_may(SYS_DO_SIGPROCMASK) && !sys_readable((void *)page))
 		return 0;
 	l->page[1] = l->page[0];
 	l->page[0] = page;
