@@ -363,7 +363,10 @@ HIDDEN uint32_t heft_row_fill(uint64_t pc, int exact);
 HIDDEN int heft_frames_grow(struct heft_thread *t, uint32_t need);
 /* Forgets all kept frames. The arrays are in `memory` (NULL: there are none). */
 HIDDEN void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory);
-HIDDEN int heft_on_own_stack(struct heft_thread *t, uintptr_t sp);
+/* Whether a hook's caller is on the thread's own stack. Finds out, and remembers how deep that is. */
+HIDDEN int heft_on_own_stack(struct heft_thread *t, struct heft_entry e);
+/* Whether an address probably is on it; nothing is read there. */
+HIDDEN int heft_near_own_stack(const struct heft_thread *t, uintptr_t sp);
 HIDDEN int heft_readable(uintptr_t low, uintptr_t high); /* asks the kernel about each page */
 extern HIDDEN _Atomic uint64_t heft_rows[];
 

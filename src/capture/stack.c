@@ -481,7 +481,7 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 		heft_frames_reset(t, t->frames_memory);
 	}
 	if (UNLIKELY(e.sp - t->stack_low >= t->stack_top - t->stack_low) &&
-	    !heft_on_own_stack(t, e.sp))
+	    !heft_on_own_stack(t, e))
 		return foreign_site(t, e, via);
 	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
 		return 0;

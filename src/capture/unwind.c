@@ -10,6 +10,10 @@
  * kernel, page by page, whether it is readable. pthread_getattr_np would know the
  * bounds, but it takes locks and allocates.
  *
+ * Where the own stack ends below is not known, and another stack may lie right there. So
+ * a place that is deeper than all before belongs to it only if a careful walk from there
+ * leads home: to the known part, or to the outermost frame at the end of the stack.
+ *
  * A walk ends: on one stack every caller's sp is above its callee's. Only a signal
  * frame may lead to another stack, and walks count their frames. */
 #include "capture/object.h"
@@ -25,8 +29,17 @@ _Atomic uint32_t heft_generation;
 
 extern void *__libc_stack_end;
 
-/* ENTRY_REACH: how far below the end of the stack the very first frame of the process may be. */
-enum { PAGE = 4096, OWN_STACK_REACH = 64 << 20, ENTRY_REACH = 64 };
+/* ENTRY_REACH: how far below the end of the stack the very first frame of the process may be. HOME_FRAMES: the same
+ * for the outermost frame of a thread, beside thread-local memory: what libraries may get later, and libc's own
+ * frames. SIGNAL_FRAME: with the largest registers that there are. */
+enum {
+	PAGE = 4096,
+	OWN_STACK_REACH = 64 << 20,
+	ENTRY_REACH = 64,
+	HOME_FRAMES = 6 << 10,
+	GUESSED_FRAME = PAGE,
+	SIGNAL_FRAME = 16 << 10
+};
 
 static int image_of(uint64_t pc, struct cfi_image *im)
 {
@@ -108,28 +121,20 @@ static void set_sentinels(struct heft_frame *mem, uint32_t capacity, uintptr_t s
 	__asm__ volatile("" : : : "memory"); /* before anything leads to them */
 }
 
-int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
+static void find_stack_top(struct heft_thread *t)
 {
-	if (!t->stack_top) {
-		void *thread = arch_thread_pointer();
-		uintptr_t top = (uintptr_t)(thread == heft_first_thread ? __libc_stack_end
-									: thread);
-		if (t->frames_memory) /* left by the last thread in this slot */
-			set_sentinels(t->frames_memory, t->capacity, top);
-		t->stack_low = t->stack_top = top;
-	}
-	if (sp >= t->stack_low && sp < t->stack_top)
-		return 1;
-	uintptr_t page = sp & ~(uintptr_t)(PAGE - 1);
-	if (sp >= t->stack_top || t->stack_low - sp > OWN_STACK_REACH || page == t->foreign_page)
-		return 0;
-	/* Deeper than before. It is the same stack if nothing unreadable (a guard page) lies between. */
-	if (heft_readable(sp, t->stack_low)) {
-		t->stack_low = page;
-		return 1;
-	}
-	t->foreign_page = page;
-	return 0;
+	void *thread = arch_thread_pointer();
+	uintptr_t top = (uintptr_t)(thread == heft_first_thread ? __libc_stack_end : thread);
+	if (t->frames_memory) /* left by the last thread in this slot */
+		set_sentinels(t->frames_memory, t->capacity, top);
+	t->stack_low = t->stack_top = top;
+}
+
+int heft_near_own_stack(const struct heft_thread *t, uintptr_t sp)
+{
+	if (sp >= t->stack_low)
+		return sp < t->stack_top;
+	return t->stack_low - sp <= OWN_STACK_REACH && heft_readable(sp, t->stack_low);
 }
 
 /* Asks the kernel before it reads; remembers two pages */
@@ -336,6 +341,73 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 	}
 	}
 	return caller->pc ? HEFT_STEP_OK : HEFT_STEP_END;
+}
+
+/* ---- how far down the thread's own stack reaches */
+
+/* The outermost frame lies this close to the end of the stack: between them is the thread-local memory of the
+ * libraries. */
+static uintptr_t home_reach = 4 * PAGE;
+
+static int add_tls(struct dl_phdr_info *info, size_t bytes, void *most)
+{
+	uintptr_t below = (uintptr_t)arch_thread_pointer() - (uintptr_t)info->dlpi_tls_data;
+	(void)bytes;
+	if (info->dlpi_tls_data && below < OWN_STACK_REACH && below > *(uintptr_t *)most)
+		*(uintptr_t *)most = below;
+	return 0;
+}
+
+static __attribute__((constructor)) void measure_tls(void)
+{
+	uintptr_t most = 0;
+	dl_iterate_phdr(add_tls, &most);
+	home_reach = most + HOME_FRAMES;
+}
+
+/* Does the stack lead from here to its known part, or to the end of the thread's own? */
+static int leads_home(struct heft_thread *t, struct heft_entry e)
+{
+	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
+	for (uint32_t count = 0; count < HEFT_FRAMES_MAX; count++) {
+		struct heft_frame caller = {0};
+		cfi_row row = heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0);
+		enum heft_step s = heft_step_special(t, &f, row, 1, &caller);
+		if (s == HEFT_STEP_END)
+			return t->stack_top - f.sp <= home_reach;
+		if (s != HEFT_STEP_OK || caller.sp <= f.sp || caller.sp > t->stack_top)
+			/* Nobody knows. But the kernel keeps others away from the first stack. */
+			return t->stack_top == (uintptr_t)__libc_stack_end;
+		/* The base of a coroutine may lead to who resumed it, by rbp; a handler on a stack of its own
+		 * leads to where it interrupted. */
+		uint64_t most = caller.flags & WIRE_NODE_GUESS   ? GUESSED_FRAME
+				: caller.flags & WIRE_NODE_EXACT ? SIGNAL_FRAME
+								 : UINT64_MAX;
+		if (caller.sp - f.sp > most)
+			return 0;
+		if (caller.sp >= t->stack_low && t->stack_low < t->stack_top)
+			return 1;
+		f = caller;
+	}
+	return 0;
+}
+
+int heft_on_own_stack(struct heft_thread *t, struct heft_entry e)
+{
+	const uintptr_t sp = e.sp, page = sp & ~(uintptr_t)(PAGE - 1);
+	if (!t->stack_top)
+		find_stack_top(t);
+	if (sp >= t->stack_low && sp < t->stack_top)
+		return 1;
+	if (sp >= t->stack_top || t->stack_low - sp > OWN_STACK_REACH || page == t->foreign_page)
+		return 0;
+	/* Deeper than before. Nothing unreadable (a guard page) lies between, if it is the same stack. */
+	if (heft_readable(sp, t->stack_low) && leads_home(t, e)) {
+		t->stack_low = page;
+		return 1;
+	}
+	t->foreign_page = page;
+	return 0;
 }
 
 /* ---- the arrays of a thread. One mapping holds them all: two kept captures, each after its sentinel, and
