@@ -43,8 +43,15 @@ struct cfi_rule {
 	uint8_t how; /* enum cfi_how */
 };
 
+/* How many sets of rules a table's program works with: those now, the initial ones, and the remembered. */
+enum { CFI_REMEMBER_MAX = 4, CFI_SETS = 2 + CFI_REMEMBER_MAX };
+
+/* It is large, since the program of a table works in it. */
 struct cfi_rules {
-	struct cfi_rule reg[CFI_REGS];
+	union {
+		struct cfi_rule reg[CFI_REGS];
+		struct cfi_rule sets[CFI_SETS * CFI_REGS];
+	};
 	int32_t cfa_offset; /* CFA = cfa_register + cfa_offset ... */
 	int32_t cfa_expr;   /* ... or the expression at image.low + this, if not 0 */
 	uint8_t cfa_register;

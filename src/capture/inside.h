@@ -90,6 +90,7 @@ struct heft_tip {
 _Static_assert(sizeof(struct heft_tip) == 128, "two cache lines");
 
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
+enum { HEFT_WORK_BYTES = 2048 };
 
 struct heft_thread {
 	/* What every call needs, in two cache lines that no other thread uses. */
@@ -106,6 +107,7 @@ struct heft_thread {
 	struct heft_kept other;        /* one before it that had little in common with it */
 	struct heft_frame *scratch;    /* for the capture that is being made; capacity places */
 	uint64_t *scratch_hashes;
+	char *work; /* HEFT_WORK_BYTES for one function at a time; NULL: no memory yet */
 	/* Holds all these arrays; the next thread in this slot gets it. */
 	struct heft_frame *frames_memory;
 	uint32_t capacity;
@@ -397,7 +399,8 @@ HIDDEN uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64
  * written. */
 HIDDEN struct wire_module *heft_log_begin(struct wire_session *s, uint32_t bytes);
 HIDDEN void heft_log_end(struct wire_module *w);
-HIDDEN void heft_module_announce(uint64_t pc);
+/* work: HEFT_WORK_BYTES, or NULL: there is no memory */
+HIDDEN void heft_module_announce(uint64_t pc, char *work);
 
 /* ---- follow.c */
 

@@ -480,11 +480,11 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 		t->generation = generation;
 		heft_frames_reset(t, t->frames_memory);
 	}
+	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
+		return 0;
 	if (UNLIKELY(e.sp - t->stack_low >= t->stack_top - t->stack_low) &&
 	    !heft_on_own_stack(t, e))
 		return foreign_site(t, e, via);
-	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
-		return 0;
 	struct walk w = {.next = t->scratch,
 			 .last = t->scratch + t->capacity - 1,
 			 .kept = t->kept.top,

@@ -21,6 +21,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -165,24 +166,31 @@ static int careful_read(void *ctx, uintptr_t address, uint64_t *value)
 
 /* ---- the general unwinder: all registers, any rule, slow */
 
+/* In the thread's work memory, since the stack may be small */
+struct slow {
+	uint64_t regs[CFI_REGS], caller[CFI_REGS];
+	struct cfi_rules rules;
+};
+_Static_assert(sizeof(struct slow) <= HEFT_WORK_BYTES, "fits");
+
 /* *exact: pc is where this frame was interrupted, not a return address. Set to the same for its caller. */
-static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], int *exact)
+static enum heft_step general_step(struct reader *r, struct slow *slow, int *exact)
 {
 	struct cfi_image im;
-	struct cfi_rules rules;
+	struct cfi_rules *rules = &slow->rules;
+	uint64_t *regs = slow->regs, *caller = slow->caller;
 	uint64_t pc = regs[CFI_RA], at = *exact ? pc : pc - 1;
-	if (image_of(at, &im) || cfi_rules_at(&im, at, &rules))
+	if (image_of(at, &im) || cfi_rules_at(&im, at, rules))
 		return HEFT_STEP_LOST;
-	*exact = rules.signal_frame;
+	*exact = rules->signal_frame;
 	uint64_t cfa;
-	if (rules.cfa_expr) {
-		if (cfi_evaluate(&im, rules.cfa_expr, regs, NULL, careful_read, r, &cfa))
+	if (rules->cfa_expr) {
+		if (cfi_evaluate(&im, rules->cfa_expr, regs, NULL, careful_read, r, &cfa))
 			return HEFT_STEP_LOST;
 	} else
-		cfa = regs[rules.cfa_register] + (uint64_t)(int64_t)rules.cfa_offset;
-	uint64_t caller[CFI_REGS];
+		cfa = regs[rules->cfa_register] + (uint64_t)(int64_t)rules->cfa_offset;
 	for (unsigned i = 0; i < CFI_REGS; i++) {
-		const struct cfi_rule *rule = &rules.reg[i];
+		const struct cfi_rule *rule = &rules->reg[i];
 		uint64_t v = regs[i];
 		switch ((enum cfi_how)rule->how) {
 		case CFI_SAME: break;
@@ -214,7 +222,7 @@ static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], in
 		}
 		caller[i] = v;
 	}
-	if (rules.reg[CFI_RSP].how == CFI_SAME)
+	if (rules->reg[CFI_RSP].how == CFI_SAME)
 		caller[CFI_RSP] = cfa;
 	for (unsigned i = 0; i < CFI_REGS; i++)
 		regs[i] = caller[i];
@@ -226,7 +234,11 @@ static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], in
 static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_frame *f,
 					 struct heft_frame *caller)
 {
-	uint64_t regs[CFI_REGS] = {0};
+	struct slow *slow = (struct slow *)r->t->work;
+	if (!slow)
+		return HEFT_STEP_LOST;
+	uint64_t *regs = slow->regs;
+	memset(regs, 0, sizeof slow->regs);
 	__asm__ volatile("mov %%rbx, 0x18(%0)\n\t"
 			 "mov %%rbp, 0x30(%0)\n\t"
 			 "mov %%rsp, 0x38(%0)\n\t"
@@ -242,7 +254,7 @@ static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_fra
 	int exact = 1;
 	for (unsigned steps = 0; steps < HEFT_FRAMES_MAX; steps++) {
 		int there = regs[CFI_RSP] == f->sp && regs[CFI_RA] == f->pc;
-		enum heft_step s = general_step(r, regs, &exact);
+		enum heft_step s = general_step(r, slow, &exact);
 		if (there) {
 			caller->pc = regs[CFI_RA];
 			caller->sp = regs[CFI_RSP];
@@ -411,7 +423,7 @@ int heft_on_own_stack(struct heft_thread *t, struct heft_entry e)
 }
 
 /* ---- the arrays of a thread. One mapping holds them all: two kept captures, each after its sentinel, and
- * the scratch; then as many hashes; then the tips. The rbp of the first sentinel holds the capacity, so that
+ * the scratch; then as many hashes; then the tips; then memory for what would be large on the stack. The rbp of the first sentinel holds the capacity, so that
  * the mapping alone says where everything is.
  *
  * A sentinel is outside of every frame: its sp is above the stack's, and the word in its slot, which
@@ -422,9 +434,13 @@ static size_t tips_offset(uint32_t capacity)
 	size_t bytes = 3 * (capacity + 1) * (sizeof(struct heft_frame) + sizeof(uint64_t));
 	return (bytes + _Alignof(struct heft_tip) - 1) & ~(_Alignof(struct heft_tip) - 1);
 }
-static size_t mapping_bytes(uint32_t capacity)
+static size_t work_offset(uint32_t capacity)
 {
 	return tips_offset(capacity) + (sizeof(struct heft_tip) << HEFT_TIP_BITS);
+}
+static size_t mapping_bytes(uint32_t capacity)
+{
+	return work_offset(capacity) + HEFT_WORK_BYTES;
 }
 
 static struct heft_kept nothing_kept(struct heft_frame *sentinel, uint64_t *hashes)
@@ -444,6 +460,7 @@ void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
 	if (!mem) {
 		t->kept = t->other = nothing_kept(&nowhere, NULL);
 		t->tips = NULL;
+		t->work = NULL;
 		return;
 	}
 	t->kept = nothing_kept(mem, hashes);
@@ -451,6 +468,7 @@ void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
 	t->scratch = mem + 2 * (capacity + 1) + 1;
 	t->scratch_hashes = hashes + 2 * capacity;
 	t->tips = (struct heft_tip *)((char *)mem + tips_offset(capacity));
+	t->work = (char *)mem + work_offset(capacity);
 }
 
 /* What a capture has beside its arrays. */
