@@ -289,9 +289,10 @@ static const uint64_t names_register = BIT(DW_CFA_offset_extended) | BIT(DW_CFA_
 #undef BIT
 
 /* Runs a program until it comes to code after pc. */
-static void run(const struct cfi_image *im, struct machine *m, struct cursor c, const struct fde *f,
-		uintptr_t pc)
+static NOINLINE void run(const struct cfi_image *im, struct machine *m,
+			 const struct cursor *program, const struct fde *f, uintptr_t pc)
 {
+	struct cursor c = *program;
 	const int64_t da = f->data_align;
 	while (c.at < c.end && !c.bad && !m->bad) {
 		uint8_t op = (uint8_t)take(&c, 1);
@@ -346,32 +347,57 @@ static void run(const struct cfi_image *im, struct machine *m, struct cursor c, 
 		m->bad = 1;
 }
 
-/* The sets of m are zero. 0, or -1: there are no rules. */
-static NOINLINE int run_table(const struct cfi_image *im, uintptr_t pc, struct machine *m,
-			      uint8_t *signal_frame)
-{
+/* What a look-up needs beside the rules */
+struct lookup {
+	struct machine m;
 	struct fde f;
-	if (find_fde(im, pc, &f))
+	struct cfi_rule sets[CFI_SETS * ROW_REGS]; /* of a row */
+};
+_Static_assert(sizeof(struct lookup) <= CFI_WORK_BYTES, "fits");
+
+/* The sets of l->m are zero. 0, or -1: there are no rules. */
+static int run_table(const struct cfi_image *im, uintptr_t pc, struct lookup *l)
+{
+	struct machine *m = &l->m;
+	const struct fde *f = &l->f;
+	m->depth = 0;
+	m->bad = 0;
+	memset(m->cfa, 0, sizeof m->cfa);
+	if (find_fde(im, pc, &l->f))
 		return -1;
-	*signal_frame = f.signal_frame;
-	m->loc = f.start;
-	run(im, m, f.cie_program, &f, UINTPTR_MAX); /* it holds for all code of the entry */
+	m->loc = f->start;
+	run(im, m, &f->cie_program, f, UINTPTR_MAX); /* it holds for all code of the entry */
 	copy_set(m, 1, 0);
-	m->loc = f.start;
-	run(im, m, f.program, &f, pc);
+	m->loc = f->start;
+	run(im, m, &f->program, f, pc);
 	return m->bad ? -1 : 0;
+}
+
+static int rules_at(const struct cfi_image *im, uintptr_t pc, struct cfi_rules *rules,
+		    struct lookup *l)
+{
+	l->m.rules = rules->sets;
+	l->m.registers = CFI_REGS;
+	memset(rules, 0, sizeof *rules);
+	if (run_table(im, pc, l))
+		return -1;
+	rules->signal_frame = l->f.signal_frame;
+	rules->cfa_offset = l->m.cfa[0].offset;
+	rules->cfa_expr = l->m.cfa[0].expr;
+	rules->cfa_register = l->m.cfa[0].reg;
+	return 0;
+}
+
+static NOINLINE int rules_on_stack(const struct cfi_image *im, uintptr_t pc,
+				   struct cfi_rules *rules)
+{
+	struct lookup l;
+	return rules_at(im, pc, rules, &l);
 }
 
 int cfi_rules_at(const struct cfi_image *im, uintptr_t pc, struct cfi_rules *rules)
 {
-	struct machine m = {.rules = rules->sets, .registers = CFI_REGS};
-	memset(rules, 0, sizeof *rules);
-	if (run_table(im, pc, &m, &rules->signal_frame))
-		return -1;
-	rules->cfa_offset = m.cfa[0].offset;
-	rules->cfa_expr = m.cfa[0].expr;
-	rules->cfa_register = m.cfa[0].reg;
-	return 0;
+	return im->work ? rules_at(im, pc, rules, im->work) : rules_on_stack(im, pc, rules);
 }
 
 static cfi_row make_row(enum cfi_kind kind, int64_t cfa, int64_t rbp)
@@ -425,43 +451,42 @@ static NOINLINE cfi_row row_of_expression(const struct cfi_image *im, uintptr_t 
 	return make_row(CFI_ROW_RSP, (int64_t)(a - 0x10000), 0);
 }
 
-/* The rules of the three registers, and the CFA; -1: there are none. */
-static NOINLINE int short_rules(const struct cfi_image *im, uintptr_t pc,
-				struct cfi_rule to[ROW_REGS], struct cfa *cfa,
-				uint8_t *signal_frame)
+static cfi_row row_at(const struct cfi_image *im, uintptr_t pc, struct lookup *l)
 {
-	struct cfi_rule sets[CFI_SETS * ROW_REGS] = {0};
-	struct machine m = {.rules = sets, .registers = ROW_REGS};
-	if (run_table(im, pc, &m, signal_frame))
-		return -1;
-	memcpy(to, sets, ROW_REGS * sizeof *to);
-	*cfa = m.cfa[0];
-	return 0;
-}
-
-cfi_row cfi_row_at(const struct cfi_image *im, uintptr_t pc)
-{
-	struct cfi_rule r[ROW_REGS];
-	struct cfa cfa;
-	uint8_t signal_frame;
-	if (short_rules(im, pc, r, &cfa, &signal_frame))
-		return CFI_ROW_NONE;
+	struct cfi_rule *r = l->sets;
 	const struct cfi_rule *ra = &r[ROW_RA], *rbp = &r[ROW_RBP];
+	const struct cfa *cfa = &l->m.cfa[0];
+	memset(l->sets, 0, sizeof l->sets);
+	l->m.rules = r;
+	l->m.registers = ROW_REGS;
+	if (run_table(im, pc, l))
+		return CFI_ROW_NONE;
 	if (ra->how == CFI_UNDEFINED)
 		return CFI_ROW_END;
-	if (signal_frame)
+	if (l->f.signal_frame)
 		return is_sigreturn(im, pc) ? CFI_ROW_SIGNAL : CFI_ROW_SLOW;
 	if (ra->how != CFI_AT_CFA || ra->value != -8 || r[ROW_RSP].how != CFI_SAME)
 		return CFI_ROW_SLOW;
-	if (cfa.expr)
-		return row_of_expression(im, pc, cfa.expr, *rbp);
+	if (cfa->expr)
+		return row_of_expression(im, pc, cfa->expr, *rbp);
 	if (rbp->how != CFI_SAME && (rbp->how != CFI_AT_CFA || rbp->value == 0))
 		return CFI_ROW_SLOW;
 	int64_t slot = rbp->how == CFI_AT_CFA ? rbp->value : 0;
 	/* The quick path relies on it: rbp lies between rsp and the CFA. */
-	if (cfa.reg == CFI_RSP && cfa.offset >= 8 && -slot <= cfa.offset)
-		return make_row(CFI_ROW_RSP, cfa.offset, slot);
-	if (cfa.reg == CFI_RBP)
-		return make_row(CFI_ROW_RBP, cfa.offset, slot);
+	if (cfa->reg == CFI_RSP && cfa->offset >= 8 && -slot <= cfa->offset)
+		return make_row(CFI_ROW_RSP, cfa->offset, slot);
+	if (cfa->reg == CFI_RBP)
+		return make_row(CFI_ROW_RBP, cfa->offset, slot);
 	return CFI_ROW_SLOW;
+}
+
+static NOINLINE cfi_row row_on_stack(const struct cfi_image *im, uintptr_t pc)
+{
+	struct lookup l;
+	return row_at(im, pc, &l);
+}
+
+cfi_row cfi_row_at(const struct cfi_image *im, uintptr_t pc)
+{
+	return im->work ? row_at(im, pc, im->work) : row_on_stack(im, pc);
 }

@@ -17,7 +17,10 @@ struct cfi_image {
 	uintptr_t eh_frame_hdr; /* 0: none */
 	/* Nothing between them is read. Not known: all of the range may be. */
 	struct heft_segments segments;
+	/* CFI_WORK_BYTES, aligned as a pointer is, to keep off the stack what is large; NULL: it is there */
+	void *work;
 };
+enum { CFI_WORK_BYTES = 512 };
 
 /* DWARF register numbers, x86-64 */
 enum {

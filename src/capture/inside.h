@@ -90,7 +90,10 @@ struct heft_tip {
 _Static_assert(sizeof(struct heft_tip) == 128, "two cache lines");
 
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
-enum { HEFT_WORK_BYTES = 2048 };
+enum {
+	HEFT_WORK_BYTES = 2048,
+	HEFT_WORK_TABLES = 1536 /* from here on for reading unwind tables */
+};
 
 struct heft_thread {
 	/* What every call needs, in two cache lines that no other thread uses. */

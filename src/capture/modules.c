@@ -75,7 +75,7 @@ void heft_module_announce(uint64_t pc, char *work)
 	struct heft_object o;
 	if (heft_object_at(pc, &o))
 		return; /* code of no object: JIT */
-	heft_redirect_late(&o);
+	heft_redirect_late(&o, work);
 	uintptr_t start = o.start, end = o.end;
 
 	/* The program gave this path to dlopen: it starts at the current directory. */

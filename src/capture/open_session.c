@@ -61,7 +61,8 @@ static int is_spare(const struct stat *st)
  * wait. */
 static int take_spare(const char *path)
 {
-	char spare[PATH_BYTES], *end = spare + sizeof spare - 1;
+	static char spare[PATH_BYTES]; /* as in open_session */
+	char *end = spare + sizeof spare - 1;
 	struct stat st;
 	for (uint64_t i = 0; i < WIRE_SPARES; i++) {
 		char *to = append(spare, end, heft_settings.session_dir);
@@ -246,7 +247,9 @@ static int open_session(struct heft_process *p)
 		return -1;
 	}
 	uint64_t now = arch_stamp();
-	char path[PATH_BYTES], *end = path + sizeof path - 1;
+	/* Not on the stack, which may be small. One thread at a time opens a process. */
+	static char path[PATH_BYTES];
+	char *end = path + sizeof path - 1;
 	char *to = append(path, end, heft_settings.session_dir);
 	to = append(to, end, "/");
 	to = append_hex(to, end, (uint64_t)pid);

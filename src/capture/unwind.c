@@ -42,20 +42,29 @@ enum {
 	SIGNAL_FRAME = 16 << 10
 };
 
+/* The object is in pieces: another one has the tables. */
+static NOINLINE void take_piece_with_tables(struct cfi_image *im)
+{
+	struct heft_object tables;
+	if (heft_object_at(im->eh_frame_hdr, &tables))
+		return;
+	im->low = tables.start;
+	im->high = tables.end;
+}
+
 static int image_of(uint64_t pc, struct cfi_image *im)
 {
 	struct heft_object o;
+	struct heft_thread *t = heft_tls.thread;
 	if (heft_object_at(pc, &o))
 		return -1;
+	im->work = t && t->work ? t->work + HEFT_WORK_TABLES : NULL;
 	im->eh_frame_hdr = o.eh_frame_hdr;
 	im->segments = o.segments;
 	im->low = o.start;
 	im->high = o.end;
-	struct heft_object tables;
-	if (!o.segments.count && o.eh_frame_hdr && !heft_object_at(o.eh_frame_hdr, &tables)) {
-		im->low = tables.start; /* the object is in pieces: this one has the tables */
-		im->high = tables.end;
-	}
+	if (!o.segments.count && o.eh_frame_hdr)
+		take_piece_with_tables(im);
 	for (unsigned i = 0; i < o.segments.count; i++) {
 		const Elf64_Phdr *ph = &o.segments.headers[i];
 		uintptr_t start = o.segments.bias + ph->p_vaddr, end = start + ph->p_memsz;
@@ -171,7 +180,9 @@ struct slow {
 	uint64_t regs[CFI_REGS], caller[CFI_REGS];
 	struct cfi_rules rules;
 };
-_Static_assert(sizeof(struct slow) <= HEFT_WORK_BYTES, "fits");
+_Static_assert(sizeof(struct slow) <= HEFT_WORK_TABLES &&
+		       HEFT_WORK_TABLES + CFI_WORK_BYTES <= HEFT_WORK_BYTES,
+	       "both fit");
 
 /* *exact: pc is where this frame was interrupted, not a return address. Set to the same for its caller. */
 static enum heft_step general_step(struct reader *r, struct slow *slow, int *exact)

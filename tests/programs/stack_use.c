@@ -1,7 +1,8 @@
 /* How much stack calls of the allocator take: paints the memory below its own frame, calls, and looks how far down
  * the paint was changed. One line a situation: its name and the bytes.
  *
- * argv[1]: a library built from stack_plugin.c, for a call from code that nobody has seen before. */
+ * argv[1]: a library built from stack_plugin.c, for a call from code that nobody has seen before. argv[2]: the size
+ * of blocks. */
 #define _GNU_SOURCE
 #include "program.h"
 
@@ -11,9 +12,10 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { PAINTED = 24 << 10, SKIPPED = 256, STACK = 128 << 10 };
+enum { PAINTED = 24 << 10, SKIPPED = 128, STACK = 128 << 10 };
 
 static void *block;
+static size_t block_bytes;
 static void *(*plugin_entry)(size_t);
 
 /* Bytes below this frame that the call used; SKIPPED: that or less. */
@@ -39,13 +41,13 @@ static void say_use(const char *name, void (*call)(void))
 
 NOINLINE static void allocates(void)
 {
-	block = malloc(100);
+	block = malloc(block_bytes);
 	keep(block);
 }
 
 NOINLINE static void allocates_elsewhere(void)
 {
-	block = malloc(100);
+	block = malloc(block_bytes);
 	keep(block);
 	__asm__ volatile("nop");
 }
@@ -58,13 +60,13 @@ NOINLINE static void frees(void)
 
 NOINLINE static void resizes(void)
 {
-	block = realloc(block, 300);
+	block = realloc(block, 3 * block_bytes);
 	keep(block);
 }
 
 NOINLINE static void by_plugin(void)
 {
-	block = plugin_entry(100);
+	block = plugin_entry(block_bytes);
 	keep(block);
 }
 
@@ -73,7 +75,34 @@ NOINLINE static void aligned(void)
 {
 	volatile double wide __attribute__((aligned(64))) = 1;
 
-	block = malloc((size_t)wide + 99);
+	block = malloc((size_t)wide - 1 + block_bytes);
+	keep(block);
+}
+
+/* Its frame is found by a register that unwinders seldom need: heft's slow path. */
+void slow_frame(void (*call)(void));
+__asm__(".text\n"
+	".type slow_frame, @function\n"
+	"slow_frame:\n"
+	"	.cfi_startproc\n"
+	"	push %rbx\n"
+	"	.cfi_def_cfa_offset 16\n"
+	"	.cfi_offset 3, -16\n"
+	"	mov %rsp, %rbx\n"
+	"	.cfi_def_cfa 3, 16\n"
+	"	sub $32, %rsp\n"
+	"	call *%rdi\n"
+	"	mov %rbx, %rsp\n"
+	"	.cfi_def_cfa 7, 16\n"
+	"	pop %rbx\n"
+	"	.cfi_def_cfa_offset 8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size slow_frame, .-slow_frame\n");
+
+NOINLINE static void slowly(void)
+{
+	slow_frame(allocates);
 	keep(block);
 }
 
@@ -107,16 +136,23 @@ int main(int argc, char **argv)
 {
 	pthread_attr_t attributes;
 	pthread_t id;
-	void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	void *library = argc > 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	unsigned unchanged = 0;
 
-	must(library != NULL, "usage: stack_use PLUGIN");
+	must(library != NULL, "usage: stack_use PLUGIN SIZE");
+	block_bytes = (size_t)atoi(argv[2]);
 	plugin_entry = (void *(*)(size_t))dlsym(library, "plugin_entry");
 	must(plugin_entry != NULL, "plugin");
 	many_times(); /* the allocator has its memory */
-	free(malloc(300));
+	free(malloc(3 * block_bytes));
 	say_use("new_site", allocates);
 	frees();
-	say_use("same_site", allocates);
+	for (size_t i = opaque(3); i > 0; i--) {
+		unchanged = used_by(allocates);
+		frees();
+	}
+	say_number("unchanged", unchanged);
+	say_use("same_function", allocates);
 	say_use("free", frees);
 	say_use("another_site", allocates_elsewhere);
 	say_use("realloc", resizes);
@@ -126,6 +162,10 @@ int main(int argc, char **argv)
 	say_use("aligned", aligned);
 	frees();
 	say_use("aligned_again", aligned);
+	frees();
+	say_use("slow", slowly);
+	frees();
+	say_use("slow_again", slowly);
 	frees();
 	say_use("many", many_times);
 	pthread_attr_init(&attributes);
