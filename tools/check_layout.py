@@ -75,7 +75,7 @@ INTERPOSED = {
     "strdup", "strndup",
     "execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "execveat", "fexecve",
     "posix_spawn", "posix_spawnp", "fork", "vfork", "_Fork", "clone", "system", "popen",
-    "dlopen", "dlmopen", "dlclose", "pthread_create", "pthread_exit", "pthread_setname_np", "prctl",
+    "dlopen", "dlmopen", "dlclose", "pthread_create", "pthread_exit", "pthread_setname_np", "prctl", "syscall",
     "close", "close_range", "closefrom", "_exit", "_Exit", "quick_exit", "wait", "waitpid", "wait3",
     "wait4", "waitid", "system", "popen", "pclose",
     "__gmon_start__",  # called by the start-up code of every library: see src/capture/redirect.c

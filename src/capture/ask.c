@@ -48,12 +48,15 @@ static void pause_ms(_Atomic uint32_t *word, uint32_t value, unsigned ms)
 static int take_turn(struct wire_call *c)
 {
 	int32_t self = sys_gettid();
+	if (self <= 0) { /* a sandbox does not allow it, nor probably to wait */
+		errno = EPERM;
+		return -1;
+	}
 	for (unsigned ms = 0; ms < TURN_MS; ms += WAIT_MS) {
 		int32_t owner = 0;
 		if (atomic_compare_exchange_strong(&c->owner, &owner, self))
 			return 0;
-		bool gone = owner == self ||
-			    sys_call4(SYS_tgkill, sys_getpid(), owner, 0, 0) == -ESRCH;
+		bool gone = owner == self || sys_thread_there(sys_getpid(), owner) == -ESRCH;
 		if (gone && atomic_compare_exchange_strong(&c->owner, &owner, self))
 			return 0;
 		pause_ms((_Atomic uint32_t *)&c->owner, (uint32_t)owner, WAIT_MS);

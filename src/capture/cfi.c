@@ -6,11 +6,14 @@
  * fault here would be the program's. So everything goes through a cursor
  * (cfi_cursor.h).
  *
- * Stack use stays under 1.5 KiB: this runs inside malloc, on stacks that may be
- * small. */
+ * This runs inside malloc, on stacks that may be small. So the program of a table
+ * works in memory of its caller's, and for a row, which needs the rules of three
+ * registers only, with those three. */
 #include "capture/cfi_cursor.h"
 
 #include <dwarf.h>
+
+#define NOINLINE __attribute__((noinline))
 
 /* A pointer in one of the encodings of .eh_frame (DW_EH_PE_*). */
 static uint64_t encoded(struct cursor *c, uint8_t enc, uintptr_t datarel)
@@ -179,35 +182,59 @@ static int find_fde(const struct cfi_image *im, uintptr_t pc, struct fde *f)
 	}
 }
 
-enum { REMEMBER_MAX = 4 };
+struct cfa {
+	int32_t offset, expr; /* as in struct cfi_rules */
+	uint8_t reg;
+};
 
+/* Runs the program of a table. Rules and CFA of set 0 are those now, of set 1 the initial ones. */
 struct machine {
-	struct cfi_rules now, initial, remembered[REMEMBER_MAX];
-	unsigned depth;
+	struct cfi_rule *rules; /* CFI_SETS times `registers` */
+	unsigned registers;     /* CFI_REGS or ROW_REGS */
+	unsigned depth;         /* how many sets are remembered */
+	struct cfa cfa[CFI_SETS];
 	uintptr_t loc;
 	int bad;
 };
 
+/* What a row is made of */
+enum { ROW_RBP, ROW_RSP, ROW_RA, ROW_REGS };
+
+/* The rule of a register now, or NULL: it is not kept. */
+static struct cfi_rule *rule_of(const struct machine *m, uint64_t reg)
+{
+	if (m->registers == CFI_REGS)
+		return reg < CFI_REGS ? &m->rules[reg] : NULL;
+	return reg == CFI_RBP   ? &m->rules[ROW_RBP]
+	       : reg == CFI_RSP ? &m->rules[ROW_RSP]
+	       : reg == CFI_RA  ? &m->rules[ROW_RA]
+				: NULL;
+}
+
+static void copy_set(struct machine *m, unsigned to, unsigned from)
+{
+	memcpy(&m->rules[to * m->registers], &m->rules[from * m->registers],
+	       m->registers * sizeof *m->rules);
+	m->cfa[to] = m->cfa[from];
+}
+
 static void set_rule(struct machine *m, uint64_t reg, enum cfi_how how, int64_t value)
 {
+	struct cfi_rule *rule = rule_of(m, reg);
 	if (reg >= CFI_REGS)
 		return; /* a vector register, say: nobody needs it */
-	if (value != (int32_t)value) {
+	if (value != (int32_t)value)
 		m->bad = 1;
-		return;
-	}
-	m->now.reg[reg] = (struct cfi_rule){.value = (int32_t)value, .how = (uint8_t)how};
+	else if (rule)
+		*rule = (struct cfi_rule){.value = (int32_t)value, .how = (uint8_t)how};
 }
 
 static void set_cfa(struct machine *m, uint64_t reg, int64_t offset)
 {
-	if (reg >= CFI_REGS || offset != (int32_t)offset) {
+	if (reg >= CFI_REGS || offset != (int32_t)offset)
 		m->bad = 1;
-		return;
-	}
-	m->now.cfa_register = (uint8_t)reg;
-	m->now.cfa_offset = (int32_t)offset;
-	m->now.cfa_expr = 0;
+	else
+		m->cfa[0] = (struct cfa){.offset = (int32_t)offset, .reg = (uint8_t)reg};
 }
 
 /* Skips an expression. Returns its offset from the image. */
@@ -220,23 +247,24 @@ static int64_t expression(const struct cfi_image *im, struct cursor *c)
 
 static void restore_rule(struct machine *m, uint64_t reg)
 {
-	if (reg < CFI_REGS)
-		m->now.reg[reg] = m->initial.reg[reg];
+	struct cfi_rule *rule = rule_of(m, reg);
+	if (rule)
+		*rule = rule[m->registers];
 }
 
 static void set_cfa_expression(struct machine *m, int64_t at)
 {
 	if (at != (int32_t)at || at == 0)
 		m->bad = 1;
-	m->now.cfa_expr = (int32_t)at;
+	m->cfa[0].expr = (int32_t)at;
 }
 
 static void remember(struct machine *m)
 {
-	if (m->depth == REMEMBER_MAX)
+	if (m->depth == CFI_REMEMBER_MAX)
 		m->bad = 1;
 	else
-		m->remembered[m->depth++] = m->now;
+		copy_set(m, 2 + m->depth++, 0);
 }
 
 static void recall(struct machine *m)
@@ -244,7 +272,7 @@ static void recall(struct machine *m)
 	if (m->depth == 0)
 		m->bad = 1;
 	else
-		m->now = m->remembered[--m->depth];
+		copy_set(m, 0, 2 + --m->depth);
 }
 
 /* Operations whose first operand is a register. In three others it is in the low six bits. */
@@ -261,9 +289,10 @@ static const uint64_t names_register = BIT(DW_CFA_offset_extended) | BIT(DW_CFA_
 #undef BIT
 
 /* Runs a program until it comes to code after pc. */
-static void run(const struct cfi_image *im, struct machine *m, struct cursor c, const struct fde *f,
-		uintptr_t pc)
+static NOINLINE void run(const struct cfi_image *im, struct machine *m,
+			 const struct cursor *program, const struct fde *f, uintptr_t pc)
 {
+	struct cursor c = *program;
 	const int64_t da = f->data_align;
 	while (c.at < c.end && !c.bad && !m->bad) {
 		uint8_t op = (uint8_t)take(&c, 1);
@@ -281,13 +310,9 @@ static void run(const struct cfi_image *im, struct machine *m, struct cursor c, 
 		case DW_CFA_set_loc: next = encoded(&c, DW_EH_PE_absptr, 0); break;
 		case DW_CFA_def_cfa: set_cfa(m, reg, (int64_t)uleb(&c)); break;
 		case DW_CFA_def_cfa_sf: set_cfa(m, reg, sleb(&c) * da); break;
-		case DW_CFA_def_cfa_register: set_cfa(m, reg, m->now.cfa_offset); break;
-		case DW_CFA_def_cfa_offset:
-			set_cfa(m, m->now.cfa_register, (int64_t)uleb(&c));
-			break;
-		case DW_CFA_def_cfa_offset_sf:
-			set_cfa(m, m->now.cfa_register, sleb(&c) * da);
-			break;
+		case DW_CFA_def_cfa_register: set_cfa(m, reg, m->cfa[0].offset); break;
+		case DW_CFA_def_cfa_offset: set_cfa(m, m->cfa[0].reg, (int64_t)uleb(&c)); break;
+		case DW_CFA_def_cfa_offset_sf: set_cfa(m, m->cfa[0].reg, sleb(&c) * da); break;
 		case DW_CFA_def_cfa_expression: set_cfa_expression(m, expression(im, &c)); break;
 		case DW_CFA_undefined: set_rule(m, reg, CFI_UNDEFINED, 0); break;
 		case DW_CFA_same_value: set_rule(m, reg, CFI_SAME, 0); break;
@@ -322,25 +347,57 @@ static void run(const struct cfi_image *im, struct machine *m, struct cursor c, 
 		m->bad = 1;
 }
 
+/* What a look-up needs beside the rules */
+struct lookup {
+	struct machine m;
+	struct fde f;
+	struct cfi_rule sets[CFI_SETS * ROW_REGS]; /* of a row */
+};
+_Static_assert(sizeof(struct lookup) <= CFI_WORK_BYTES, "fits");
+
+/* The sets of l->m are zero. 0, or -1: there are no rules. */
+static int run_table(const struct cfi_image *im, uintptr_t pc, struct lookup *l)
+{
+	struct machine *m = &l->m;
+	const struct fde *f = &l->f;
+	m->depth = 0;
+	m->bad = 0;
+	memset(m->cfa, 0, sizeof m->cfa);
+	if (find_fde(im, pc, &l->f))
+		return -1;
+	m->loc = f->start;
+	run(im, m, &f->cie_program, f, UINTPTR_MAX); /* it holds for all code of the entry */
+	copy_set(m, 1, 0);
+	m->loc = f->start;
+	run(im, m, &f->program, f, pc);
+	return m->bad ? -1 : 0;
+}
+
+static int rules_at(const struct cfi_image *im, uintptr_t pc, struct cfi_rules *rules,
+		    struct lookup *l)
+{
+	l->m.rules = rules->sets;
+	l->m.registers = CFI_REGS;
+	memset(rules, 0, sizeof *rules);
+	if (run_table(im, pc, l))
+		return -1;
+	rules->signal_frame = l->f.signal_frame;
+	rules->cfa_offset = l->m.cfa[0].offset;
+	rules->cfa_expr = l->m.cfa[0].expr;
+	rules->cfa_register = l->m.cfa[0].reg;
+	return 0;
+}
+
+static NOINLINE int rules_on_stack(const struct cfi_image *im, uintptr_t pc,
+				   struct cfi_rules *rules)
+{
+	struct lookup l;
+	return rules_at(im, pc, rules, &l);
+}
+
 int cfi_rules_at(const struct cfi_image *im, uintptr_t pc, struct cfi_rules *rules)
 {
-	struct fde f;
-	if (find_fde(im, pc, &f))
-		return -1;
-	struct machine m;
-	m.depth = 0;
-	m.bad = 0;
-	m.loc = f.start;
-	memset(&m.now, 0, sizeof m.now);
-	m.now.signal_frame = f.signal_frame;
-	run(im, &m, f.cie_program, &f, UINTPTR_MAX); /* it holds for all code of the entry */
-	m.initial = m.now;
-	m.loc = f.start;
-	run(im, &m, f.program, &f, pc);
-	if (m.bad)
-		return -1;
-	*rules = m.now;
-	return 0;
+	return im->work ? rules_at(im, pc, rules, im->work) : rules_on_stack(im, pc, rules);
 }
 
 static cfi_row make_row(enum cfi_kind kind, int64_t cfa, int64_t rbp)
@@ -373,49 +430,63 @@ static int is_sigreturn(const struct cfi_image *im, uintptr_t pc)
 		!memcmp(c.at, restore_rt, sizeof restore_rt));
 }
 
-static cfi_row row_of_expression(const struct cfi_image *im, uintptr_t pc,
-				 const struct cfi_rules *r)
+static NOINLINE cfi_row row_of_expression(const struct cfi_image *im, uintptr_t pc, int32_t expr,
+					  struct cfi_rule rbp)
 {
-	const struct cfi_rule *rbp = &r->reg[CFI_RBP];
 	int64_t off, rbp_off;
-	if (is_rbp_expr(im, r->cfa_expr, 1, &off) && rbp->how == CFI_AT_EXPR &&
-	    is_rbp_expr(im, rbp->value, 0, &rbp_off) && rbp_off == 0 && off <= 0)
+	if (is_rbp_expr(im, expr, 1, &off) && rbp.how == CFI_AT_EXPR &&
+	    is_rbp_expr(im, rbp.value, 0, &rbp_off) && rbp_off == 0 && off <= 0)
 		return make_row(CFI_ROW_DRAP, -off, 0);
 	/* The expression of a PLT depends on pc and rsp alone: with pc known it is rsp + a constant. Two
 	 * sets of registers show whether this one does. */
 	uint64_t regs[CFI_REGS] = {0}, a, b;
 	regs[CFI_RA] = pc;
 	regs[CFI_RSP] = 0x10000;
-	if (rbp->how != CFI_SAME || cfi_evaluate(im, r->cfa_expr, regs, NULL, NULL, NULL, &a))
+	if (rbp.how != CFI_SAME || cfi_evaluate(im, expr, regs, NULL, NULL, NULL, &a))
 		return CFI_ROW_SLOW;
 	regs[CFI_RSP] = 0x20040;
 	memset(regs, 0x55, sizeof(uint64_t) * CFI_RSP);
-	if (cfi_evaluate(im, r->cfa_expr, regs, NULL, NULL, NULL, &b) || b - 0x20040 != a - 0x10000)
+	if (cfi_evaluate(im, expr, regs, NULL, NULL, NULL, &b) || b - 0x20040 != a - 0x10000)
 		return CFI_ROW_SLOW;
 	return make_row(CFI_ROW_RSP, (int64_t)(a - 0x10000), 0);
 }
 
-cfi_row cfi_row_at(const struct cfi_image *im, uintptr_t pc)
+static cfi_row row_at(const struct cfi_image *im, uintptr_t pc, struct lookup *l)
 {
-	struct cfi_rules r;
-	if (cfi_rules_at(im, pc, &r))
+	struct cfi_rule *r = l->sets;
+	const struct cfi_rule *ra = &r[ROW_RA], *rbp = &r[ROW_RBP];
+	const struct cfa *cfa = &l->m.cfa[0];
+	memset(l->sets, 0, sizeof l->sets);
+	l->m.rules = r;
+	l->m.registers = ROW_REGS;
+	if (run_table(im, pc, l))
 		return CFI_ROW_NONE;
-	const struct cfi_rule *ra = &r.reg[CFI_RA], *rbp = &r.reg[CFI_RBP];
 	if (ra->how == CFI_UNDEFINED)
 		return CFI_ROW_END;
-	if (r.signal_frame)
+	if (l->f.signal_frame)
 		return is_sigreturn(im, pc) ? CFI_ROW_SIGNAL : CFI_ROW_SLOW;
-	if (ra->how != CFI_AT_CFA || ra->value != -8 || r.reg[CFI_RSP].how != CFI_SAME)
+	if (ra->how != CFI_AT_CFA || ra->value != -8 || r[ROW_RSP].how != CFI_SAME)
 		return CFI_ROW_SLOW;
-	if (r.cfa_expr)
-		return row_of_expression(im, pc, &r);
+	if (cfa->expr)
+		return row_of_expression(im, pc, cfa->expr, *rbp);
 	if (rbp->how != CFI_SAME && (rbp->how != CFI_AT_CFA || rbp->value == 0))
 		return CFI_ROW_SLOW;
 	int64_t slot = rbp->how == CFI_AT_CFA ? rbp->value : 0;
 	/* The quick path relies on it: rbp lies between rsp and the CFA. */
-	if (r.cfa_register == CFI_RSP && r.cfa_offset >= 8 && -slot <= r.cfa_offset)
-		return make_row(CFI_ROW_RSP, r.cfa_offset, slot);
-	if (r.cfa_register == CFI_RBP)
-		return make_row(CFI_ROW_RBP, r.cfa_offset, slot);
+	if (cfa->reg == CFI_RSP && cfa->offset >= 8 && -slot <= cfa->offset)
+		return make_row(CFI_ROW_RSP, cfa->offset, slot);
+	if (cfa->reg == CFI_RBP)
+		return make_row(CFI_ROW_RBP, cfa->offset, slot);
 	return CFI_ROW_SLOW;
+}
+
+static NOINLINE cfi_row row_on_stack(const struct cfi_image *im, uintptr_t pc)
+{
+	struct lookup l;
+	return row_at(im, pc, &l);
+}
+
+cfi_row cfi_row_at(const struct cfi_image *im, uintptr_t pc)
+{
+	return im->work ? row_at(im, pc, im->work) : row_on_stack(im, pc);
 }

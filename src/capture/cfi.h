@@ -17,7 +17,10 @@ struct cfi_image {
 	uintptr_t eh_frame_hdr; /* 0: none */
 	/* Nothing between them is read. Not known: all of the range may be. */
 	struct heft_segments segments;
+	/* CFI_WORK_BYTES, aligned as a pointer is, to keep off the stack what is large; NULL: it is there */
+	void *work;
 };
+enum { CFI_WORK_BYTES = 512 };
 
 /* DWARF register numbers, x86-64 */
 enum {
@@ -43,8 +46,15 @@ struct cfi_rule {
 	uint8_t how; /* enum cfi_how */
 };
 
+/* How many sets of rules a table's program works with: those now, the initial ones, and the remembered. */
+enum { CFI_REMEMBER_MAX = 4, CFI_SETS = 2 + CFI_REMEMBER_MAX };
+
+/* It is large, since the program of a table works in it. */
 struct cfi_rules {
-	struct cfi_rule reg[CFI_REGS];
+	union {
+		struct cfi_rule reg[CFI_REGS];
+		struct cfi_rule sets[CFI_SETS * CFI_REGS];
+	};
 	int32_t cfa_offset; /* CFA = cfa_register + cfa_offset ... */
 	int32_t cfa_expr;   /* ... or the expression at image.low + this, if not 0 */
 	uint8_t cfa_register;

@@ -38,7 +38,7 @@ static void note_end(int status, uint64_t since_tsc)
 
 EXPORT int system(const char *command)
 {
-	uint64_t since_tsc = arch_stamp();
+	uint64_t since_tsc = sys_may_stamp() ? arch_stamp() : 0;
 	heft_resolve_next();
 	if (!next_system) {
 		errno = ENOSYS;
@@ -52,7 +52,7 @@ EXPORT int system(const char *command)
 
 EXPORT FILE *popen(const char *command, const char *mode)
 {
-	uint64_t since_tsc = arch_stamp();
+	uint64_t since_tsc = sys_may_stamp() ? arch_stamp() : 0;
 	heft_resolve_next();
 	if (!next_popen) {
 		errno = ENOSYS;

@@ -40,7 +40,8 @@ void heft_ends_init(void)
 struct wire_header *heft_own_header(void)
 {
 	struct heft_process *p = heft_process; /* a fork wipes it */
-	return p && atomic_load(&p->phase) == HEFT_OPEN ? p->session.header : NULL;
+	return p && atomic_load(&p->phase) == HEFT_OPEN && sys_may_stamp() ? p->session.header
+									   : NULL;
 }
 
 static void note_exit(void)
@@ -73,6 +74,7 @@ static __attribute__((destructor)) void at_end(void)
 static __attribute__((noreturn)) void leave_now(int status)
 {
 	note_exit();
+	heft_sandbox_leave();
 	if (next__exit)
 		next__exit(status);
 	for (;;)
@@ -123,15 +125,6 @@ static void reaped(pid_t pid, int status, uint32_t maxrss_kib)
 		heft_reaped(h, pid, (uint16_t)status | WIRE_STATUS_KNOWN, maxrss_kib, 0);
 }
 
-/* For calls before the functions behind ours have been looked up. */
-static long as_libc(long rc)
-{
-	if (rc >= 0)
-		return rc;
-	errno = (int)-rc;
-	return -1;
-}
-
 /* All functions that wait by pid are this one to the kernel. It always asks for the child's resource usage. */
 static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 {
@@ -142,8 +135,8 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 	if (!usage)
 		usage = &own_usage;
 	pid_t child = next_wait4 ? next_wait4(pid, status, options, usage)
-				 : (pid_t)as_libc(sys_call4(SYS_wait4, pid, (long)status, options,
-							    (long)usage));
+				 : (pid_t)heft_as_libc(sys_call4(SYS_wait4, pid, (long)status,
+								 options, (long)usage));
 	if (child > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status)))
 		reaped(child, *status, (uint32_t)usage->ru_maxrss);
 	return child;
@@ -183,8 +176,8 @@ EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	if (!info)
 		info = &own_info;
 	int rc = next_waitid ? next_waitid(type, id, info, options)
-			     : (int)as_libc(sys_call6(SYS_waitid, (long)type, (long)id, (long)info,
-						      options, 0, 0));
+			     : (int)heft_as_libc(sys_call6(SYS_waitid, (long)type, (long)id,
+							   (long)info, options, 0, 0));
 	if (!rc && info->si_pid > 0 &&
 	    (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
 	     info->si_code == CLD_DUMPED))

@@ -13,6 +13,8 @@
 static bool one_is_on_alternate_stack(uintptr_t a, uintptr_t b)
 {
 	stack_t s;
+	if (!sys_may(SYS_DO_SIGALTSTACK))
+		return true; /* nobody can say */
 	if (sys_sigaltstack_now(&s) || !(s.ss_flags & SS_ONSTACK))
 		return false;
 	uintptr_t low = (uintptr_t)s.ss_sp;
@@ -24,7 +26,7 @@ NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
 	struct heft_thread *t = tls->thread;
 	/* The hook's own frame may lie a page deeper than any stack that was walked. */
 	if (here >= tls->guard && t && t->stack_top && here < t->stack_top &&
-	    heft_on_own_stack(t, tls->guard) && !one_is_on_alternate_stack(here, tls->guard)) {
+	    heft_near_own_stack(t, tls->guard) && !one_is_on_alternate_stack(here, tls->guard)) {
 		/* The frame of that hook is gone. It may have been moving its captures. */
 		heft_frames_reset(t, t->frames_memory);
 		tls->guard = 0;

@@ -90,6 +90,10 @@ struct heft_tip {
 _Static_assert(sizeof(struct heft_tip) == 128, "two cache lines");
 
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
+enum {
+	HEFT_WORK_BYTES = 2048,
+	HEFT_WORK_TABLES = 1536 /* from here on for reading unwind tables */
+};
 
 struct heft_thread {
 	/* What every call needs, in two cache lines that no other thread uses. */
@@ -106,6 +110,7 @@ struct heft_thread {
 	struct heft_kept other;        /* one before it that had little in common with it */
 	struct heft_frame *scratch;    /* for the capture that is being made; capacity places */
 	uint64_t *scratch_hashes;
+	char *work; /* HEFT_WORK_BYTES for one function at a time; NULL: no memory yet */
 	/* Holds all these arrays; the next thread in this slot gets it. */
 	struct heft_frame *frames_memory;
 	uint32_t capacity;
@@ -229,6 +234,9 @@ extern HIDDEN void
 	*heft_mapped; /* the session file: ours, or just after a fork still the parent's */
 /* Opens the session if it is not open; 0 if recording is possible. */
 HIDDEN int heft_process_open(void);
+/* The thread pointer of the thread that the program began with. A forked child has the one of the thread that
+ * forked, and its stack. */
+extern HIDDEN void *heft_first_thread;
 /* The same for a call that has not set the guard, such as the first of the process. Returns whether the
  * process is sampled. */
 HIDDEN int heft_start(void);
@@ -360,7 +368,11 @@ HIDDEN uint32_t heft_row_fill(uint64_t pc, int exact);
 HIDDEN int heft_frames_grow(struct heft_thread *t, uint32_t need);
 /* Forgets all kept frames. The arrays are in `memory` (NULL: there are none). */
 HIDDEN void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory);
-HIDDEN int heft_on_own_stack(struct heft_thread *t, uintptr_t sp);
+/* Whether a hook's caller is on the thread's own stack. Finds out, and remembers how deep that is. */
+HIDDEN int heft_on_own_stack(struct heft_thread *t, struct heft_entry e);
+/* Whether an address probably is on it; nothing is read there. */
+HIDDEN int heft_near_own_stack(const struct heft_thread *t, uintptr_t sp);
+HIDDEN int heft_readable(uintptr_t low, uintptr_t high); /* asks the kernel about each page */
 extern HIDDEN _Atomic uint64_t heft_rows[];
 
 /* ---- new_site.c */
@@ -390,17 +402,27 @@ HIDDEN uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64
  * written. */
 HIDDEN struct wire_module *heft_log_begin(struct wire_session *s, uint32_t bytes);
 HIDDEN void heft_log_end(struct wire_module *w);
-HIDDEN void heft_module_announce(uint64_t pc);
+/* work: HEFT_WORK_BYTES, or NULL: there is no memory */
+HIDDEN void heft_module_announce(uint64_t pc, char *work);
 
 /* ---- follow.c */
 
 HIDDEN void heft_follow_init(void);
 
+/* ---- sandbox.c: what the program forbids itself, and us */
+
+HIDDEN void heft_sandbox_init(void);
+/* A vfork child is about to become another program or to end: its parent is not locked in. Returns what to
+ * give to heft_sandbox_return if it could not. */
+HIDDEN uint64_t heft_sandbox_leave(void);
+HIDDEN void heft_sandbox_return(uint64_t added);
+
 /* ---- ends.c: when processes end */
 
 HIDDEN void heft_ends_init(void);
 HIDDEN void heft_commands_init(void);
-/* The header of this process's own file, or of a vfork child's parent; NULL: there is none. */
+/* The header of this process's own file, or of a vfork child's parent; NULL: there is none, or nothing can be
+ * stamped any more. */
 HIDDEN struct wire_header *heft_own_header(void);
 /* The process `pid` is about to become another program; heft_stays: it is not, exec failed. */
 HIDDEN void heft_execs(int pid);
@@ -415,6 +437,15 @@ static inline void heft_own_memory(int64_t bytes)
 	struct heft_process *p = heft_process;
 	if (p && p->session.header)
 		atomic_fetch_add(&p->session.header->own_bytes, (uint64_t)bytes);
+}
+
+/* What libc's functions return for a result of the kernel. */
+static inline long heft_as_libc(long rc)
+{
+	if (rc >= 0)
+		return rc;
+	errno = (int)-rc;
+	return -1;
 }
 
 static inline uint64_t heft_mix(uint64_t h, uint64_t v)

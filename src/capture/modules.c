@@ -64,7 +64,7 @@ void heft_log_end(struct wire_module *w)
 	atomic_store_explicit(&w->bytes, bytes & ~WIRE_LOG_UNFINISHED, memory_order_release);
 }
 
-void heft_module_announce(uint64_t pc)
+void heft_module_announce(uint64_t pc, char *work)
 {
 	struct heft_process *p = heft_process;
 	uint32_t generation = atomic_load_explicit(&heft_generation, memory_order_relaxed);
@@ -75,18 +75,18 @@ void heft_module_announce(uint64_t pc)
 	struct heft_object o;
 	if (heft_object_at(pc, &o))
 		return; /* code of no object: JIT */
-	heft_redirect_late(&o);
+	heft_redirect_late(&o, work);
 	uintptr_t start = o.start, end = o.end;
 
 	/* The program gave this path to dlopen: it starts at the current directory. */
 	static const char empty[1];
 	const char *path = o.map->l_name ? o.map->l_name : empty;
-	char cwd[1024];
+	char *cwd = work;
 	size_t cwd_bytes = 0;
 	if (!path[0])
 		path = heft_settings.exe;
-	else if (path[0] != '/' && strchr(path, '/')) {
-		long n = sys_getcwd(cwd, sizeof cwd - 1);
+	else if (path[0] != '/' && strchr(path, '/') && cwd) {
+		long n = sys_getcwd(cwd, HEFT_WORK_BYTES - 1);
 		if (n > 1) {
 			cwd_bytes = (size_t)n;
 			cwd[n - 1] = '/';
@@ -118,7 +118,8 @@ void heft_module_announce(uint64_t pc)
 		w->bias = o.map->l_addr;
 		w->path_bytes = (uint16_t)(cwd_bytes + path_bytes);
 		w->build_id_bytes = (uint16_t)id_bytes;
-		memcpy(w->data, cwd, cwd_bytes);
+		if (cwd_bytes)
+			memcpy(w->data, cwd, cwd_bytes);
 		memcpy(w->data + cwd_bytes, path, path_bytes);
 		if (id_bytes)
 			memcpy(w->data + cwd_bytes + path_bytes, id, id_bytes);

@@ -67,7 +67,7 @@ static int follow_header(uintptr_t header, uintptr_t end, const struct link_map 
 
 int heft_object_at(uintptr_t address, struct heft_object *o)
 {
-	struct dl_find_object found, first;
+	struct dl_find_object found;
 	if (_dl_find_object((void *)address, &found))
 		return -1;
 	const struct link_map *map = found.dlfo_link_map;
@@ -78,8 +78,8 @@ int heft_object_at(uintptr_t address, struct heft_object *o)
 	o->segments.bias = map->l_addr;
 	if (programs_own(map, &o->segments) || follow_header(o->start, o->end, map, &o->segments))
 		return 0;
-	if (!_dl_find_object((void *)map->l_addr, &first) && first.dlfo_link_map == map &&
-	    follow_header(map->l_addr, (uintptr_t)first.dlfo_map_end, map, &o->segments))
+	if (!_dl_find_object((void *)map->l_addr, &found) && found.dlfo_link_map == map &&
+	    follow_header(map->l_addr, (uintptr_t)found.dlfo_map_end, map, &o->segments))
 		return 0;
 	o->segments.headers = NULL;
 	o->segments.count = 0;

@@ -24,6 +24,7 @@
 enum { PATH_BYTES = 600, OPEN_SPINS = 100000 };
 
 struct heft_process *heft_process;
+void *heft_first_thread;
 void *heft_mapped;
 static int last_pid; /* who opened a file in this image last: in a forked child, its parent */
 
@@ -44,30 +45,55 @@ static char *append_hex(char *to, const char *end, uint64_t v)
 	return to;
 }
 
-/* A new file of full size at `path`, or a negative errno. A process that may not make one that large
- * (it would get a signal for trying) takes one that the recorder has ready. */
-static int make_file(const char *path)
+/* Whether a file may be ours: whoever owns it can cut it, read it and write into it while we have it mapped.
+ * So the owner is ourselves, or root. That also holds where the directory belongs to another user: the recorder
+ * of a user reads what that user's programs do, not what root's do. A file with another name elsewhere is
+ * somebody's own file that was linked here. */
+static int is_spare(const struct stat *st)
 {
-	if (sys_file_size_limit() >= WIRE_FILE_BYTES) {
-		int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-		int rc = fd < 0 ? fd : sys_ftruncate(fd, WIRE_FILE_BYTES);
-		if (fd >= 0 && rc) {
-			sys_close(fd);
-			sys_unlink(path);
-			return rc;
-		}
-		return fd;
-	}
-	char spare[PATH_BYTES], *end = spare + sizeof spare - 1;
+	return S_ISREG(st->st_mode) && (st->st_uid == sys_geteuid() || st->st_uid == 0) &&
+	       st->st_nlink == 1 && (uint64_t)st->st_size == WIRE_FILE_BYTES;
+}
+
+/* Takes a file that the recorder has ready. In root's directory everybody may leave files, so we look at it
+ * before we take it (what is not ours stays where it is), and again when it is open: by then the name may
+ * have led to another file. O_NONBLOCK: the owner of a file may hold a lease on it, and let whoever opens it
+ * wait. */
+static int take_spare(const char *path)
+{
+	static char spare[PATH_BYTES]; /* as in open_session */
+	char *end = spare + sizeof spare - 1;
+	struct stat st;
 	for (uint64_t i = 0; i < WIRE_SPARES; i++) {
 		char *to = append(spare, end, heft_settings.session_dir);
 		to = append(to, end, "/" WIRE_SPARE_NAME);
 		to = append_hex(to, end, i);
 		*to = 0;
-		if (!sys_rename(spare, path))
-			return sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+		if (sys_lstat(spare, &st) || !is_spare(&st) || sys_rename(spare, path))
+			continue;
+		int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+		if (fd >= 0 && !sys_fstat(fd, &st) && is_spare(&st))
+			return fd;
+		if (fd >= 0)
+			sys_close(fd);
+		sys_unlink(path);
 	}
 	return -EFBIG;
+}
+
+/* A new file of full size at `path`, or a negative errno. A process that may not make one that large
+ * (it would get a signal for trying) takes one that the recorder has ready. */
+static int make_file(const char *path)
+{
+	if (sys_file_size_limit() < WIRE_FILE_BYTES)
+		return take_spare(path);
+	int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int rc = fd < 0 ? fd : sys_ftruncate(fd, WIRE_FILE_BYTES);
+	if (fd < 0 || !rc)
+		return fd;
+	sys_close(fd);
+	sys_unlink(path);
+	return rc;
 }
 
 /* Maps the file wherever there is space and asks for the pages that are touched first. */
@@ -191,6 +217,22 @@ static void fill(struct wire_session *s, int pid, int forked, uint64_t now)
 	atomic_store(&h->magic, WIRE_MAGIC);
 }
 
+/* The mapping is still the parent's: tells the outside there. */
+static void lose_child(int rc)
+{
+	if (!heft_mapped)
+		return;
+	struct wire_header *h = wire_session_at(heft_mapped).header;
+	atomic_store(&h->lost_child_errno, (uint32_t)-rc);
+	atomic_fetch_add(&h->lost_children, 1);
+}
+
+/* A child of a process whose sandbox forbids one of these is not recorded. */
+#define NEEDED_TO_OPEN                                                                             \
+	(1ull << SYS_DO_OPEN | 1ull << SYS_DO_FTRUNCATE | 1ull << SYS_DO_CLOSE |                   \
+	 1ull << SYS_DO_PRLIMIT | 1ull << SYS_DO_MMAP | 1ull << SYS_DO_MREMAP |                    \
+	 1ull << SYS_DO_GETPID)
+
 static int open_session(struct heft_process *p)
 {
 	int pid = sys_getpid();
@@ -200,8 +242,14 @@ static int open_session(struct heft_process *p)
 	if (forked && heft_mapped &&
 	    heft_settings.sample_bytes) /* the mapping is still its parent's */
 		inherit_switch(heft_mapped);
+	if (atomic_load(&sys_forbidden) & NEEDED_TO_OPEN) {
+		lose_child(-EPERM);
+		return -1;
+	}
 	uint64_t now = arch_stamp();
-	char path[PATH_BYTES], *end = path + sizeof path - 1;
+	/* Not on the stack, which may be small. One thread at a time opens a process. */
+	static char path[PATH_BYTES];
+	char *end = path + sizeof path - 1;
 	char *to = append(path, end, heft_settings.session_dir);
 	to = append(to, end, "/");
 	to = append_hex(to, end, (uint64_t)pid);
@@ -210,12 +258,8 @@ static int open_session(struct heft_process *p)
 	*to = 0;
 	int rc = open_file(path);
 	if (rc) {
-		if (forked &&
-		    heft_mapped) { /* these are still the parent's pages: tell the outside there */
-			struct wire_header *h = wire_session_at(heft_mapped).header;
-			atomic_store(&h->lost_child_errno, (uint32_t)-rc);
-			atomic_fetch_add(&h->lost_children, 1);
-		}
+		if (forked)
+			lose_child(rc);
 		return -1;
 	}
 	p->session = wire_session_at(heft_mapped);
@@ -231,6 +275,8 @@ int heft_process_open(void)
 {
 	if (heft_resolve_next())
 		return -1; /* called from inside the look-up itself */
+	if (!sys_may_stamp())
+		return -1; /* a child of a process that has stepped aside */
 	heft_settings_read();
 	struct heft_process *p = heft_process;
 	if (!p) {
@@ -239,6 +285,7 @@ int heft_process_open(void)
 		if (!p)
 			return -1;
 		sys_madvise(p, sizeof *p, MADV_WIPEONFORK);
+		heft_first_thread = arch_thread_pointer();
 		heft_process =
 			p; /* the first call is in a single thread: the constructor's at the latest */
 	}

@@ -232,22 +232,25 @@ static int calls_our_libc(const struct library *lib)
 	return 0;
 }
 
-/* Returns how many slots were redirected. late: its code has run already. */
-static unsigned redirect_object(const struct heft_object *o, int late)
+/* Returns how many slots were redirected. late: its code has run already. *lib: memory to work in */
+static unsigned redirect_object(const struct heft_object *o, int late, struct library *lib)
 {
-	struct library lib = {.o = *o, .late = late};
-	if (!atomic_load_explicit(&ready, memory_order_acquire) || was_there_at_start(o->map) ||
-	    heft_linkage_of(o, &lib.l) || heft_linkage_of(&ours, &lib.own))
+	if (!atomic_load_explicit(&ready, memory_order_acquire) || was_there_at_start(o->map))
 		return 0;
-	if (heft_linkage_definition(&lib.l, "malloc"))
+	lib->o = *o;
+	lib->late = late;
+	if (heft_linkage_of(o, &lib->l) || heft_linkage_of(&ours, &lib->own))
+		return 0;
+	if (heft_linkage_definition(&lib->l, "malloc"))
 		atomic_store_explicit(&another_malloc, 1, memory_order_relaxed);
-	lib.lazy = !late || calls_our_libc(&lib);
-	return redirect(&lib, &lib.l.plain) + redirect(&lib, &lib.l.calls);
+	lib->lazy = !late || calls_our_libc(lib);
+	return redirect(lib, &lib->l.plain) + redirect(lib, &lib->l.calls);
 }
 
-void heft_redirect_late(const struct heft_object *o)
+_Static_assert(sizeof(struct library) <= HEFT_WORK_BYTES, "fits");
+void heft_redirect_late(const struct heft_object *o, char *work)
 {
-	if (redirect_object(o, 1) && heft_mapped)
+	if (work && redirect_object(o, 1, (struct library *)work) && heft_mapped)
 		atomic_fetch_add(&wire_session_at(heft_mapped).header->late_libraries, 1);
 }
 
@@ -255,8 +258,9 @@ EXPORT void __gmon_start__(void)
 {
 	struct heft_own_work work = heft_own_work_begin();
 	struct heft_object o;
+	struct library lib;
 	heft_resolve_next();
 	if (!heft_object_at((uintptr_t)__builtin_return_address(0) - 1, &o))
-		redirect_object(&o, 0);
+		redirect_object(&o, 0, &lib);
 	heft_own_work_end(work);
 }

@@ -7,7 +7,8 @@
 /* Called once, at start. next_malloc: what our malloc calls; in_libc: any function of libc. Returns whether
  * an object that comes before ours defines malloc itself. */
 HIDDEN int heft_redirect_init(const void *next_malloc, const void *in_libc);
-/* Redirects the slots of a library that was first seen on a call stack; the outside gets a count of them. */
-HIDDEN void heft_redirect_late(const struct heft_object *o);
+/* Redirects the slots of a library that was first seen on a call stack; the outside gets a count of them.
+ * work: HEFT_WORK_BYTES; without it nothing is redirected. */
+HIDDEN void heft_redirect_late(const struct heft_object *o, char *work);
 
 #endif

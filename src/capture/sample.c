@@ -299,6 +299,12 @@ void heft_sample_forget_all(void)
 NOINLINE void heft_sample_test(void *p, size_t size, uintptr_t hook, unsigned via)
 {
 	struct heft_tls *tls = &heft_tls;
+	if (UNLIKELY(!sys_may_stamp())) { /* the program has locked itself in: no more samples */
+		tls->left = OFF_BYTES;
+		if (heft_process && atomic_load(&heft_process->phase) == HEFT_OPEN)
+			count_dropped(heft_process);
+		return;
+	}
 	/* Read before the guard is set: after that a handler that allocates may reset it. */
 	uint64_t rate = tls->rate_bytes, left = 0;
 	__asm__ volatile("" : : : "memory");

@@ -271,16 +271,28 @@ enum walk_end {
 	WALK_NO_MEMORY,
 };
 
+/* Small enough for two registers: a struct walk would be copied through the stack. */
+struct moved {
+	struct heft_frame *next;
+	const struct heft_frame *kept;
+};
+
 /* The scratch is full: all arrays move. next is NULL if there is no memory. */
-static NOINLINE struct walk more_scratch(struct heft_thread *t, struct walk w)
+static NOINLINE struct moved more_scratch(struct heft_thread *t, struct heft_frame *next,
+					  const struct heft_frame *kept)
 {
-	ptrdiff_t used = w.next - t->scratch, at = w.kept - t->kept.frames;
-	if (heft_frames_grow(t, t->capacity + 1)) {
-		w.next = NULL;
-		return w;
-	}
-	w.kept = t->kept.frames + at;
-	w.next = t->scratch + used;
+	ptrdiff_t used = next - t->scratch, at = kept - t->kept.frames;
+	if (heft_frames_grow(t, t->capacity + 1))
+		return (struct moved){0};
+	return (struct moved){t->scratch + used, t->kept.frames + at};
+}
+
+static inline __attribute__((always_inline)) struct walk with_more_scratch(struct heft_thread *t,
+									   struct walk w)
+{
+	struct moved m = more_scratch(t, w.next, w.kept);
+	w.next = m.next;
+	w.kept = m.kept;
 	w.last = t->scratch + t->capacity - 1;
 	return w;
 }
@@ -294,7 +306,7 @@ take_kept(struct heft_thread *t, struct walk w, const struct heft_frame *changed
 	ptrdiff_t end = changed - t->kept.frames, first = w.kept - t->kept.frames;
 	for (ptrdiff_t i = first; i > end; i--) {
 		if (UNLIKELY(w.next >= w.last)) {
-			w = more_scratch(t, w);
+			w = with_more_scratch(t, w);
 			if (!w.next)
 				return w;
 		}
@@ -317,20 +329,22 @@ take_kept(struct heft_thread *t, struct walk w, const struct heft_frame *changed
 static inline __attribute__((always_inline)) enum heft_step
 step_special(struct heft_thread *t, struct walk *w, cfi_row row)
 {
-	struct heft_frame caller = {0}, *inner = w->next - 1;
+	/* The next place of the scratch is free, and there is one more after `last`. */
+	struct heft_frame *caller = w->next, *inner = w->next - 1;
 	if (cfi_row_kind(row) == CFI_ROW_END)
 		return HEFT_STEP_END;
+	*caller = (struct heft_frame){0};
 	inner->uses_rbp = cfi_row_kind(row) != CFI_ROW_SIGNAL;
-	enum heft_step s = heft_step_special(t, inner, row, 1, &caller);
+	enum heft_step s = heft_step_special(t, inner, row, 1, caller);
 	if (s != HEFT_STEP_OK)
 		return s;
 	/* From a handler on this stack to another one, or beyond the end. */
-	if (caller.sp <= w->sp || caller.sp > t->stack_top)
+	if (caller->sp <= w->sp || caller->sp > t->stack_top)
 		return HEFT_STEP_FOREIGN;
-	w->pc = caller.pc;
-	w->sp = caller.sp;
-	w->rbp = caller.rbp;
-	w->meta = caller.meta;
+	w->pc = caller->pc;
+	w->sp = caller->sp;
+	w->rbp = caller->rbp;
+	w->meta = caller->meta;
 	return HEFT_STEP_OK;
 }
 
@@ -380,7 +394,7 @@ static inline __attribute__((always_inline)) enum walk_end collect(struct heft_t
 				return WALK_NO_MEMORY;
 		} else {
 			if (UNLIKELY(w->next >= w->last)) {
-				*w = more_scratch(t, *w);
+				*w = with_more_scratch(t, *w);
 				if (!w->next)
 					return WALK_NO_MEMORY;
 			}
@@ -480,11 +494,11 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 		t->generation = generation;
 		heft_frames_reset(t, t->frames_memory);
 	}
-	if (UNLIKELY(e.sp - t->stack_low >= t->stack_top - t->stack_low) &&
-	    !heft_on_own_stack(t, e.sp))
-		return foreign_site(t, e, via);
 	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
 		return 0;
+	if (UNLIKELY(e.sp - t->stack_low >= t->stack_top - t->stack_low) &&
+	    !heft_on_own_stack(t, e))
+		return foreign_site(t, e, via);
 	struct walk w = {.next = t->scratch,
 			 .last = t->scratch + t->capacity - 1,
 			 .kept = t->kept.top,

@@ -107,6 +107,12 @@ static void take_name(struct wire_stream *s)
 static struct heft_thread *open_thread(struct heft_process *p)
 {
 	struct wire_session *s = &p->session;
+	const int tid = sys_gettid();
+	if (tid <=
+	    0) { /* a sandbox does not let us ask, and the outside must know whether it lives */
+		atomic_store(&s->header->off_reason, WIRE_OFF_SANDBOX);
+		return NULL;
+	}
 	uint32_t high = atomic_load(&s->header->stream_high);
 	uint32_t start = high < WIRE_STREAMS ? high : 0;
 	for (uint32_t round = 0; round < 2; round++) {
@@ -129,7 +135,7 @@ static struct heft_thread *open_thread(struct heft_process *p)
 			t->stream = stream;
 			t->slot = i;
 			t->is_open = 1;
-			stream->tid = sys_gettid();
+			stream->tid = tid;
 			take_name(stream);
 			uint32_t seen = atomic_load(&s->header->stream_high);
 			while (seen < i + 1 &&

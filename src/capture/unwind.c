@@ -10,6 +10,10 @@
  * kernel, page by page, whether it is readable. pthread_getattr_np would know the
  * bounds, but it takes locks and allocates.
  *
+ * Where the own stack ends below is not known, and another stack may lie right there. So
+ * a place that is deeper than all before belongs to it only if a careful walk from there
+ * leads home: to the known part, or to the outermost frame at the end of the stack.
+ *
  * A walk ends: on one stack every caller's sp is above its callee's. Only a signal
  * frame may lead to another stack, and walks count their frames. */
 #include "capture/object.h"
@@ -17,6 +21,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -25,23 +30,41 @@ _Atomic uint32_t heft_generation;
 
 extern void *__libc_stack_end;
 
-/* ENTRY_REACH: how far below the end of the stack the very first frame of the process may be. */
-enum { PAGE = 4096, OWN_STACK_REACH = 64 << 20, ENTRY_REACH = 64 };
+/* ENTRY_REACH: how far below the end of the stack the very first frame of the process may be. HOME_FRAMES: the same
+ * for the outermost frame of a thread, beside thread-local memory: what libraries may get later, and libc's own
+ * frames. SIGNAL_FRAME: with the largest registers that there are. */
+enum {
+	PAGE = 4096,
+	OWN_STACK_REACH = 64 << 20,
+	ENTRY_REACH = 64,
+	HOME_FRAMES = 6 << 10,
+	GUESSED_FRAME = PAGE,
+	SIGNAL_FRAME = 16 << 10
+};
+
+/* The object is in pieces: another one has the tables. */
+static NOINLINE void take_piece_with_tables(struct cfi_image *im)
+{
+	struct heft_object tables;
+	if (heft_object_at(im->eh_frame_hdr, &tables))
+		return;
+	im->low = tables.start;
+	im->high = tables.end;
+}
 
 static int image_of(uint64_t pc, struct cfi_image *im)
 {
 	struct heft_object o;
+	struct heft_thread *t = heft_tls.thread;
 	if (heft_object_at(pc, &o))
 		return -1;
+	im->work = t && t->work ? t->work + HEFT_WORK_TABLES : NULL;
 	im->eh_frame_hdr = o.eh_frame_hdr;
 	im->segments = o.segments;
 	im->low = o.start;
 	im->high = o.end;
-	struct heft_object tables;
-	if (!o.segments.count && o.eh_frame_hdr && !heft_object_at(o.eh_frame_hdr, &tables)) {
-		im->low = tables.start; /* the object is in pieces: this one has the tables */
-		im->high = tables.end;
-	}
+	if (!o.segments.count && o.eh_frame_hdr)
+		take_piece_with_tables(im);
 	for (unsigned i = 0; i < o.segments.count; i++) {
 		const Elf64_Phdr *ph = &o.segments.headers[i];
 		uintptr_t start = o.segments.bias + ph->p_vaddr, end = start + ph->p_memsz;
@@ -90,7 +113,7 @@ void heft_forget_code(void)
 
 /* ---- which memory */
 
-static int readable_between(uintptr_t low, uintptr_t high)
+int heft_readable(uintptr_t low, uintptr_t high)
 {
 	for (uintptr_t page = low & ~(uintptr_t)(PAGE - 1); page < high; page += PAGE)
 		if (!sys_readable((void *)page))
@@ -108,27 +131,20 @@ static void set_sentinels(struct heft_frame *mem, uint32_t capacity, uintptr_t s
 	__asm__ volatile("" : : : "memory"); /* before anything leads to them */
 }
 
-int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
+static void find_stack_top(struct heft_thread *t)
 {
-	if (!t->stack_top) {
-		uintptr_t top = sys_gettid() == sys_getpid() ? (uintptr_t)__libc_stack_end
-							     : (uintptr_t)arch_thread_pointer();
-		if (t->frames_memory) /* left by the last thread in this slot */
-			set_sentinels(t->frames_memory, t->capacity, top);
-		t->stack_low = t->stack_top = top;
-	}
-	if (sp >= t->stack_low && sp < t->stack_top)
-		return 1;
-	uintptr_t page = sp & ~(uintptr_t)(PAGE - 1);
-	if (sp >= t->stack_top || t->stack_low - sp > OWN_STACK_REACH || page == t->foreign_page)
-		return 0;
-	/* Deeper than before. It is the same stack if nothing unreadable (a guard page) lies between. */
-	if (readable_between(sp, t->stack_low)) {
-		t->stack_low = page;
-		return 1;
-	}
-	t->foreign_page = page;
-	return 0;
+	void *thread = arch_thread_pointer();
+	uintptr_t top = (uintptr_t)(thread == heft_first_thread ? __libc_stack_end : thread);
+	if (t->frames_memory) /* left by the last thread in this slot */
+		set_sentinels(t->frames_memory, t->capacity, top);
+	t->stack_low = t->stack_top = top;
+}
+
+int heft_near_own_stack(const struct heft_thread *t, uintptr_t sp)
+{
+	if (sp >= t->stack_low)
+		return sp < t->stack_top;
+	return t->stack_low - sp <= OWN_STACK_REACH && heft_readable(sp, t->stack_low);
 }
 
 /* Asks the kernel before it reads; remembers two pages */
@@ -159,24 +175,33 @@ static int careful_read(void *ctx, uintptr_t address, uint64_t *value)
 
 /* ---- the general unwinder: all registers, any rule, slow */
 
+/* In the thread's work memory, since the stack may be small */
+struct slow {
+	uint64_t regs[CFI_REGS], caller[CFI_REGS];
+	struct cfi_rules rules;
+};
+_Static_assert(sizeof(struct slow) <= HEFT_WORK_TABLES &&
+		       HEFT_WORK_TABLES + CFI_WORK_BYTES <= HEFT_WORK_BYTES,
+	       "both fit");
+
 /* *exact: pc is where this frame was interrupted, not a return address. Set to the same for its caller. */
-static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], int *exact)
+static enum heft_step general_step(struct reader *r, struct slow *slow, int *exact)
 {
 	struct cfi_image im;
-	struct cfi_rules rules;
+	struct cfi_rules *rules = &slow->rules;
+	uint64_t *regs = slow->regs, *caller = slow->caller;
 	uint64_t pc = regs[CFI_RA], at = *exact ? pc : pc - 1;
-	if (image_of(at, &im) || cfi_rules_at(&im, at, &rules))
+	if (image_of(at, &im) || cfi_rules_at(&im, at, rules))
 		return HEFT_STEP_LOST;
-	*exact = rules.signal_frame;
+	*exact = rules->signal_frame;
 	uint64_t cfa;
-	if (rules.cfa_expr) {
-		if (cfi_evaluate(&im, rules.cfa_expr, regs, NULL, careful_read, r, &cfa))
+	if (rules->cfa_expr) {
+		if (cfi_evaluate(&im, rules->cfa_expr, regs, NULL, careful_read, r, &cfa))
 			return HEFT_STEP_LOST;
 	} else
-		cfa = regs[rules.cfa_register] + (uint64_t)(int64_t)rules.cfa_offset;
-	uint64_t caller[CFI_REGS];
+		cfa = regs[rules->cfa_register] + (uint64_t)(int64_t)rules->cfa_offset;
 	for (unsigned i = 0; i < CFI_REGS; i++) {
-		const struct cfi_rule *rule = &rules.reg[i];
+		const struct cfi_rule *rule = &rules->reg[i];
 		uint64_t v = regs[i];
 		switch ((enum cfi_how)rule->how) {
 		case CFI_SAME: break;
@@ -208,7 +233,7 @@ static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], in
 		}
 		caller[i] = v;
 	}
-	if (rules.reg[CFI_RSP].how == CFI_SAME)
+	if (rules->reg[CFI_RSP].how == CFI_SAME)
 		caller[CFI_RSP] = cfa;
 	for (unsigned i = 0; i < CFI_REGS; i++)
 		regs[i] = caller[i];
@@ -220,7 +245,11 @@ static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], in
 static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_frame *f,
 					 struct heft_frame *caller)
 {
-	uint64_t regs[CFI_REGS] = {0};
+	struct slow *slow = (struct slow *)r->t->work;
+	if (!slow)
+		return HEFT_STEP_LOST;
+	uint64_t *regs = slow->regs;
+	memset(regs, 0, sizeof slow->regs);
 	__asm__ volatile("mov %%rbx, 0x18(%0)\n\t"
 			 "mov %%rbp, 0x30(%0)\n\t"
 			 "mov %%rsp, 0x38(%0)\n\t"
@@ -236,7 +265,7 @@ static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_fra
 	int exact = 1;
 	for (unsigned steps = 0; steps < HEFT_FRAMES_MAX; steps++) {
 		int there = regs[CFI_RSP] == f->sp && regs[CFI_RA] == f->pc;
-		enum heft_step s = general_step(r, regs, &exact);
+		enum heft_step s = general_step(r, slow, &exact);
 		if (there) {
 			caller->pc = regs[CFI_RA];
 			caller->sp = regs[CFI_RSP];
@@ -337,8 +366,75 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 	return caller->pc ? HEFT_STEP_OK : HEFT_STEP_END;
 }
 
+/* ---- how far down the thread's own stack reaches */
+
+/* The outermost frame lies this close to the end of the stack: between them is the thread-local memory of the
+ * libraries. */
+static uintptr_t home_reach = 4 * PAGE;
+
+static int add_tls(struct dl_phdr_info *info, size_t bytes, void *most)
+{
+	uintptr_t below = (uintptr_t)arch_thread_pointer() - (uintptr_t)info->dlpi_tls_data;
+	(void)bytes;
+	if (info->dlpi_tls_data && below < OWN_STACK_REACH && below > *(uintptr_t *)most)
+		*(uintptr_t *)most = below;
+	return 0;
+}
+
+static __attribute__((constructor)) void measure_tls(void)
+{
+	uintptr_t most = 0;
+	dl_iterate_phdr(add_tls, &most);
+	home_reach = most + HOME_FRAMES;
+}
+
+/* Does the stack lead from here to its known part, or to the end of the thread's own? */
+static int leads_home(struct heft_thread *t, struct heft_entry e)
+{
+	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
+	for (uint32_t count = 0; count < HEFT_FRAMES_MAX; count++) {
+		struct heft_frame caller = {0};
+		cfi_row row = heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0);
+		enum heft_step s = heft_step_special(t, &f, row, 1, &caller);
+		if (s == HEFT_STEP_END)
+			return t->stack_top - f.sp <= home_reach;
+		if (s != HEFT_STEP_OK || caller.sp <= f.sp || caller.sp > t->stack_top)
+			/* Nobody knows. But the kernel keeps others away from the first stack. */
+			return t->stack_top == (uintptr_t)__libc_stack_end;
+		/* The base of a coroutine may lead to who resumed it, by rbp; a handler on a stack of its own
+		 * leads to where it interrupted. */
+		uint64_t most = caller.flags & WIRE_NODE_GUESS   ? GUESSED_FRAME
+				: caller.flags & WIRE_NODE_EXACT ? SIGNAL_FRAME
+								 : UINT64_MAX;
+		if (caller.sp - f.sp > most)
+			return 0;
+		if (caller.sp >= t->stack_low && t->stack_low < t->stack_top)
+			return 1;
+		f = caller;
+	}
+	return 0;
+}
+
+int heft_on_own_stack(struct heft_thread *t, struct heft_entry e)
+{
+	const uintptr_t sp = e.sp, page = sp & ~(uintptr_t)(PAGE - 1);
+	if (!t->stack_top)
+		find_stack_top(t);
+	if (sp >= t->stack_low && sp < t->stack_top)
+		return 1;
+	if (sp >= t->stack_top || t->stack_low - sp > OWN_STACK_REACH || page == t->foreign_page)
+		return 0;
+	/* Deeper than before. Nothing unreadable (a guard page) lies between, if it is the same stack. */
+	if (heft_readable(sp, t->stack_low) && leads_home(t, e)) {
+		t->stack_low = page;
+		return 1;
+	}
+	t->foreign_page = page;
+	return 0;
+}
+
 /* ---- the arrays of a thread. One mapping holds them all: two kept captures, each after its sentinel, and
- * the scratch; then as many hashes; then the tips. The rbp of the first sentinel holds the capacity, so that
+ * the scratch; then as many hashes; then the tips; then memory for what would be large on the stack. The rbp of the first sentinel holds the capacity, so that
  * the mapping alone says where everything is.
  *
  * A sentinel is outside of every frame: its sp is above the stack's, and the word in its slot, which
@@ -349,9 +445,13 @@ static size_t tips_offset(uint32_t capacity)
 	size_t bytes = 3 * (capacity + 1) * (sizeof(struct heft_frame) + sizeof(uint64_t));
 	return (bytes + _Alignof(struct heft_tip) - 1) & ~(_Alignof(struct heft_tip) - 1);
 }
-static size_t mapping_bytes(uint32_t capacity)
+static size_t work_offset(uint32_t capacity)
 {
 	return tips_offset(capacity) + (sizeof(struct heft_tip) << HEFT_TIP_BITS);
+}
+static size_t mapping_bytes(uint32_t capacity)
+{
+	return work_offset(capacity) + HEFT_WORK_BYTES;
 }
 
 static struct heft_kept nothing_kept(struct heft_frame *sentinel, uint64_t *hashes)
@@ -371,6 +471,7 @@ void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
 	if (!mem) {
 		t->kept = t->other = nothing_kept(&nowhere, NULL);
 		t->tips = NULL;
+		t->work = NULL;
 		return;
 	}
 	t->kept = nothing_kept(mem, hashes);
@@ -378,6 +479,7 @@ void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
 	t->scratch = mem + 2 * (capacity + 1) + 1;
 	t->scratch_hashes = hashes + 2 * capacity;
 	t->tips = (struct heft_tip *)((char *)mem + tips_offset(capacity));
+	t->work = (char *)mem + work_offset(capacity);
 }
 
 /* What a capture has beside its arrays. */

@@ -43,6 +43,18 @@ void recorder_note_losses(struct recorder *r, struct process *p)
 			 "process %d wrote over the memory it shares with heft: its recording ends "
 			 "at %.3f s",
 			 p->pid, (double)r->drain.last_ns / 1e9);
+	else if (atomic_load(&h->off_tsc) && atomic_load(&h->off_reason) == WIRE_OFF_SANDBOX)
+		snprintf(
+			text, sizeof text,
+			"process %d went on without being recorded from %.3f s on, because it went "
+			"into a sandbox without time stamps (strict seccomp or PR_SET_TSC)",
+			p->pid, (double)f->dropped_from_ns / 1e9);
+	else if (atomic_load(&h->off_reason) == WIRE_OFF_SANDBOX)
+		snprintf(text, sizeof text,
+			 "process %d went into a sandbox that does not allow what heft needs for "
+			 "new "
+			 "threads: %llu of their calls are missing",
+			 p->pid, dropped);
 	else if (p->view.sampled)
 		snprintf(text, sizeof text,
 			 "process %d lost %llu samples, because its tables were full", p->pid,

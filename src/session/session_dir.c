@@ -162,11 +162,23 @@ bool session_dir_changed(struct session_dir *d)
 	return true;
 }
 
+/* In a directory that everybody may write to, somebody may have left a file of this name while there was none.
+ * No program takes it (src/capture/open_session.c), so it only stands in the way. */
+static void remove_foreign(const struct session_dir *d, const char *name)
+{
+	struct stat st;
+	if (!fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) &&
+	    (st.st_uid != geteuid() || !S_ISREG(st.st_mode) || st.st_nlink != 1) &&
+	    unlinkat(d->fd, name, 0))
+		unlinkat(d->fd, name, AT_REMOVEDIR);
+}
+
 void session_dir_spares(const struct session_dir *d)
 {
 	for (int i = 0; i < WIRE_SPARES; i++) {
 		char name[32];
 		snprintf(name, sizeof name, WIRE_SPARE_NAME "%x", i);
+		remove_foreign(d, name);
 		int fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd < 0)
 			continue; /* still there */

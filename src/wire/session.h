@@ -60,7 +60,12 @@ enum {
 enum wire_state {
 	WIRE_STARTING = 0,
 	WIRE_ON = 1,
-	WIRE_OFF = 2, /* the recorder made no progress: the process goes on unprofiled */
+	WIRE_OFF = 2, /* the process goes on unprofiled */
+};
+
+enum wire_off_reason {
+	WIRE_OFF_RECORDER = 0, /* it made no progress */
+	WIRE_OFF_SANDBOX = 1,  /* the program closed the time stamp counter, or all system calls */
 };
 
 enum wire_mode {
@@ -169,6 +174,8 @@ struct wire_header {
 	/* Libraries whose calls were redirected to us after they had run for a while: we may see frees of
 	 * what they allocated before. */
 	_Atomic uint32_t late_libraries;
+	/* enum wire_off_reason. off_tsc is 0: only some threads are not recorded */
+	_Atomic uint32_t off_reason;
 	_Alignas(64) _Atomic uint64_t free_head; /* tag << 32 | chunk index + 1 */
 	_Atomic uint32_t fresh;                  /* chunks never used begin here */
 	_Atomic uint32_t waiters;

@@ -25,7 +25,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!copy)
 		return 0;
 	memcpy(copy, data, size);
-	struct cfi_image im = {(uintptr_t)copy, (uintptr_t)copy + size, (uintptr_t)copy, {0}};
+	static _Alignas(8) char work[CFI_WORK_BYTES];
+	struct cfi_image im = {(uintptr_t)copy,
+			       (uintptr_t)copy + size,
+			       (uintptr_t)copy,
+			       {0},
+			       size % 2 ? work : NULL};
 	const uint64_t regs[CFI_REGS] = {1, 2, 3, 4, 5, 6, (uintptr_t)copy, 0x7000, 9}, cfa = 7;
 	for (size_t at = 0; at < size + 64; at += 1 + at / 16) {
 		/* Addresses before the image are where a table's code usually is. */

@@ -18,6 +18,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static _Alignas(8) char work[CFI_WORK_BYTES]; /* tests below do without */
+
 static struct cfi_image image_of(void *code, uintptr_t *bias, const char **path)
 {
 	struct dl_find_object o;
@@ -27,7 +29,8 @@ static struct cfi_image image_of(void *code, uintptr_t *bias, const char **path)
 	return (struct cfi_image){(uintptr_t)o.dlfo_map_start,
 				  (uintptr_t)o.dlfo_map_end,
 				  (uintptr_t)o.dlfo_eh_frame,
-				  {0}};
+				  {0},
+				  work};
 }
 
 /* elfutils' answer in our words; -1 if it is an expression (compared by kind only). */
@@ -221,7 +224,8 @@ TEST(test_expressions)
 		uint8_t image[16];
 		image[0] = cases[i].length;
 		memcpy(image + 1, cases[i].operations, sizeof cases[i].operations);
-		struct cfi_image im = {(uintptr_t)image, (uintptr_t)image + sizeof image, 0, {0}};
+		struct cfi_image im = {
+			(uintptr_t)image, (uintptr_t)image + sizeof image, 0, {0}, NULL};
 		const uint64_t regs[CFI_REGS] = {[CFI_RBP] = 0x100, [CFI_RSP] = 0x200}, cfa = 7;
 		uint64_t value = 0;
 		int rc = cfi_evaluate(&im, 0, regs, &cfa, ten_times, NULL, &value);
@@ -232,7 +236,7 @@ TEST(test_expressions)
 
 TEST(test_without_tables)
 {
-	struct cfi_image none = {4096, 8192, 0, {0}};
+	struct cfi_image none = {4096, 8192, 0, {0}, NULL};
 	assert_int_equal(cfi_row_at(&none, 5000), CFI_ROW_NONE);
 }
 
@@ -271,7 +275,8 @@ TEST(test_reads_stay_in_segments)
 	struct cfi_image im = {(uintptr_t)base,
 			       (uintptr_t)base + 3 * GAP_PAGE,
 			       (uintptr_t)hdr,
-			       {headers, 3, (uintptr_t)base}};
+			       {headers, 3, (uintptr_t)base},
+			       NULL};
 	/* CIE: CFA = rsp + 8, return address at CFA - 8 */
 	static const uint8_t cie[] = {20, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
 				      1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,   0};

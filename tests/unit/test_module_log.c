@@ -16,11 +16,12 @@
 #include <unistd.h>
 
 struct heft_process *heft_process;
+_Atomic uint64_t sys_forbidden;
 struct heft_settings heft_settings;
 _Atomic uint32_t heft_generation;
-void heft_redirect_late(const struct heft_object *o)
+void heft_redirect_late(const struct heft_object *o, char *memory)
 {
-	(void)o;
+	(void)o, (void)memory;
 }
 
 struct world {

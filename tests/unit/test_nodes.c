@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 struct heft_process *heft_process;
+_Atomic uint64_t sys_forbidden;
 
 enum { THREADS = 4, PATHS = 30000, DEPTH = 6 };
 
