@@ -118,7 +118,7 @@ int missing_symbols_note(struct profile *p)
 		if (counts[i] && p->stacks.modules[i].debug_lacking) {
 			rc = profile_add_note(
 				p, PROFILE_NOTE_INFO, 0,
-				"the debug information of %s is incomplete: %s is missing",
+				"the debug information of %s is incomplete: %s",
 				profile_module_name(p, i), p->stacks.modules[i].debug_lacking);
 			break;
 		}

@@ -30,7 +30,7 @@ struct profile_module {
 	bool runtime;  /* libc, an allocator or a language's runtime library (user_frame.h) */
 	bool no_debug; /* looked for debug information (files and lines), found none */
 	bool go;       /* ... and it is a Go program */
-	/* A file that its debug information names and that is missing; or NULL. */
+	/* What is missing of its debug information: "FILE is missing" or the like; or NULL. */
 	const char *debug_lacking;
 };
 
