@@ -132,10 +132,12 @@ static bool from_file(struct dwarf_source *s, Dwarf_Die *skeleton, uint64_t id, 
 		if (n[i] < 0 || n[i] >= LONGEST_PATH)
 			continue;
 		symbol_evidence_look(s->evidence, paths[i]);
-		if (split_file_unit(paths[i], &s->split_units, skeleton, id, split, &refused))
-			return true;
+		bool found = split_file_unit(paths[i], &s->split_units, skeleton, id, split,
+					     &refused);
 		if (refused && !s->lacking)
 			s->lacking = symbol_refused_words(paths[i], refused);
+		if (found)
+			return true;
 	}
 	if (!s->lacking && n[0] > 0 && n[0] < LONGEST_PATH &&
 	    asprintf(&s->lacking, "%s is missing", paths[0]) < 0)
