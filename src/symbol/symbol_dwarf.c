@@ -56,7 +56,8 @@ struct dwarf_source {
 	const char *dw_path, *module_path;
 	const struct symbol_options *options;
 	struct line_sections sections;
-	char *lacking; /* which .dwo file is not there, or not used */
+	uint64_t line_bytes; /* of .debug_line that were read */
+	char *lacking;       /* which .dwo file is not there, or not used */
 	struct split_package *package;
 	struct split_units split_units;
 	bool package_tried;
@@ -416,7 +417,11 @@ static int read_lines(struct dwarf_source *s, struct unit *u)
 	if (!dwarf_attr(&u->die, DW_AT_stmt_list, &attr) || dwarf_formudata(&attr, &offset) != 0)
 		return 0;
 	u->folder = string_of(&u->die, DW_AT_comp_dir, 0);
-	u->has_lines = line_table_read(&u->lines, &s->sections, offset, u->answers, u->filled);
+	/* Each unit has its own table. Where a thousand units name one, libdw reads it once. */
+	if (s->line_bytes <= 2 * s->sections.line_size)
+		u->has_lines = line_table_read(&u->lines, &s->sections, offset, u->answers,
+					       u->filled);
+	s->line_bytes += u->lines.bytes;
 	u->paths = calloc((size_t)u->lines.file_count + 1, sizeof *u->paths);
 	return u->paths ? 0 : HEFT_ENOMEM;
 }
