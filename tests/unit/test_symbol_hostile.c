@@ -253,6 +253,38 @@ TEST(test_alternate_file_is_a_fifo)
 	end(&a);
 }
 
+/* ---- names */
+
+/* "S_", "S0_" ... "SZ_", "S10_": the parts of a C++ name that stand for earlier ones. */
+static void put_reference(char *to, unsigned number)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	char text[8] = "S_";
+	if (number > 36)
+		snprintf(text, sizeof text, "S%c%c_", digits[(number - 1) / 36],
+			 digits[(number - 1) % 36]);
+	else if (number)
+		snprintf(text, sizeof text, "S%c_", digits[number - 1]);
+	strcat(to, text);
+}
+
+/* f(pair<pair<..>, the same>): each step takes a dozen bytes and doubles the name. */
+TEST(test_name_that_doubles)
+{
+	enum { STEPS = 22 };
+	char name[1024] = "_Z1f";
+	for (unsigned i = 0; i <= STEPS; i++)
+		strcat(name, "St4pairI");
+	strcat(name, "iiE");
+	for (unsigned i = 0; i < STEPS; i++) {
+		put_reference(name, STEPS + 1 + i);
+		strcat(name, "E");
+	}
+	assert_string_equal(symbol_demangle(pool, name), name); /* would be 138 MB */
+	assert_string_equal(symbol_demangle(pool, "_Z1fSt4pairIS_IiiES0_E"),
+			    "f(std::pair<std::pair<int, int>, std::pair<int, int> >)");
+}
+
 /* ---- what is cut while it is read */
 
 static void cut(const char *name, const char *module, off_t length)
