@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "agent/sampled.h"
+#include "hosted/name_words.h"
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
 #include "profile/estimate.h"
@@ -105,8 +106,12 @@ static void show(const struct process *p, const char *path)
 	printf("  allocated     %s in %s (estimate)\n", all,
 	       words_blocks(estimate_rounded(sums.allocated_objects)).text);
 	printf("  cost          %s\n", cost);
-	cli_putf(stdout, "  session file  %s\n", path);
-	cli_putf(stdout, "  held by       %s\n", reader);
+	/* Both are others' names: a newline in one must not make a line of ours. */
+	fputs("  session file  ", stdout);
+	words_print(stdout, path, SIZE_MAX);
+	fputs("\n  held by       ", stdout);
+	words_print(stdout, reader, SIZE_MAX);
+	putchar('\n');
 }
 
 int cmd_ctl(int argc, char **argv)

@@ -14,7 +14,7 @@
 #define COPIES_NEARLY 0.01
 /* Text that has room for more takes at most so many times what is in it. */
 #define COPIES_MOST_ROOM 2.5
-enum { COPIES_FUNCTIONS = 40 }; /* of a stack that are compared */
+enum { COPIES_FUNCTIONS = 40, COPIES_FRAMES = 256 }; /* of a stack that are compared, looked at */
 
 static void add_to_unit(struct unit *u, const struct profile_site *s)
 {
@@ -29,9 +29,14 @@ static void add_to_unit(struct unit *u, const struct profile_site *s)
 static uint32_t functions_hash(const struct diagnosis *d, uint32_t site)
 {
 	const struct profile *p = d->p;
-	uint32_t hash = 0, count = 0;
+	uint32_t count = 0;
+	const struct profile_frame *named =
+		&p->stacks.frames[p->stacks.nodes[d->named[site]].frame];
+	uint32_t hash = hash_number(named->module);
 	const char *seen[COPIES_FUNCTIONS];
-	for (uint32_t n = p->sites[site].node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent) {
+	uint32_t n = p->sites[site].node;
+	for (int k = 0; k < COPIES_FRAMES && n != PROFILE_NONE;
+	     k++, n = p->stacks.nodes[n].parent) {
 		const char *function = p->stacks.frames[p->stacks.nodes[n].frame].function;
 		uint32_t i = 0;
 		while (i < count && strcmp(seen[i], function) != 0)

@@ -8,6 +8,8 @@
  * - "", "/", blanks: nothing; then the file names it. */
 #include "hosted/program_name.h"
 
+#include "hosted/name_words.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -70,15 +72,28 @@ const char *program_name(char name[PROGRAM_NAME], const char *exe, const char *a
 	return name;
 }
 
+/* Appends a foreign name, cleaned. */
+static void add_clean(char *words, size_t size, const char *name)
+{
+	size_t used = strlen(words), length;
+	char glyph[WORDS_GLYPH];
+	while ((length = words_glyph(&name, glyph)) && used + length < size) {
+		memcpy(words + used, glyph, length + 1);
+		used += length;
+	}
+}
+
 const char *program_words(char *words, size_t size, const char *exe, const char *argv0)
 {
 	char name[PROGRAM_NAME];
+	bool has_path = exe && *exe;
 	program_name(name, exe, argv0);
-	if (!exe || !*exe)
-		snprintf(words, size, "%s", name);
-	else if (program_name_is_file(name, exe))
-		snprintf(words, size, "%s", exe);
-	else
-		snprintf(words, size, "%s, %s", name, exe);
+	*words = 0;
+	if (!has_path || !program_name_is_file(name, exe))
+		add_clean(words, size, name);
+	if (has_path && *words)
+		add_clean(words, size, ", ");
+	if (has_path)
+		add_clean(words, size, exe);
 	return words;
 }

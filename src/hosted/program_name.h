@@ -19,7 +19,7 @@ static inline const char *path_file(const char *path)
  * "?" if neither says anything. The bytes are foreign: clean them before they are shown. */
 const char *program_name(char name[PROGRAM_NAME], const char *exe, const char *argv0);
 /* The path, with the name before it if the path does not end with the name: "redis-server,
- * /usr/bin/redis-check-rdb". */
+ * /usr/bin/redis-check-rdb". The bytes are clean: no control character, not even a newline, is left. */
 const char *program_words(char *words, size_t size, const char *exe, const char *argv0);
 /* Whether the path ends with the name. */
 bool program_name_is_file(const char *name, const char *exe);

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANGES = 1 << 16, MAX_NODES = 1 << 27 };
+/* IN_ORDER_AGAIN: a program adds its modules together, and all of them again after dlopen. */
+enum { MAX_RANGES = 1 << 16, MAX_NODES = 1 << 27, IN_ORDER_AGAIN = 64 };
 
 void address_maps_fini(struct address_maps *m)
 {
@@ -39,6 +40,7 @@ int address_maps_add(struct address_maps *m, const struct address_range *range)
 	if (!vector_push(&m->ranges, *range))
 		return HEFT_ENOMEM;
 	m->ranges.items[m->ranges.count - 1].ready = false;
+	m->added++;
 	m->sorted = false;
 	return 0;
 }
@@ -82,14 +84,8 @@ static int find_module(struct address_maps *m, struct profile *p, struct address
 	struct module_layout l = {0};
 	const uint8_t *id = r->build_id;
 	uint32_t length = r->build_id_len;
-	for (uint32_t i = 0; i < p->stacks.module_count; i++) {
-		const struct profile_module *pm = &p->stacks.modules[i];
-		if (pm->path == r->path && (!length || (length == pm->build_id_len &&
-							!memcmp(id, pm->build_id, length)))) {
-			r->module = i;
-			return 0;
-		}
-	}
+	if (profile_find_module(p, r->path, id, length, &r->module))
+		return 0;
 	l.readable = r->path[0] == '/' && elf_layout_read(r->path, &l.layout);
 	if (l.readable && length &&
 	    (l.layout.build_id_len != length || memcmp(l.layout.build_id, id, length)))
@@ -135,6 +131,7 @@ static struct address_range *find_range(struct address_maps *m, uint64_t pc)
 	struct address_range *ranges = m->ranges.items;
 	size_t count = m->ranges.count;
 	if (!m->sorted) {
+		m->in_order += count;
 		if (count)
 			qsort(ranges, count, sizeof *ranges, compare_ranges);
 		m->sorted = true;
@@ -166,6 +163,8 @@ int address_maps_find(struct address_maps *m, struct profile *p, uint64_t pc, ui
 		      uint64_t *address)
 {
 	struct address_range *r = find_range(m, pc);
+	if (m->in_order > IN_ORDER_AGAIN * m->added + MAX_RANGES)
+		return HEFT_EFORMAT;
 	*module = PROFILE_NONE;
 	*address = pc;
 	return r ? address_range_find(m, p, r, pc, module, address) : 0;

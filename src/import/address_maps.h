@@ -29,6 +29,8 @@ struct address_maps {
 	VECTOR(struct address_range) ranges;
 	size_t last; /* the range that was found last */
 	bool sorted;
+	uint64_t added,
+		in_order;    /* ranges that were ever added, and put in order, again included */
 	const char *program; /* the first file of maps text, which is the program's */
 	VECTOR(struct module_layout) layouts; /* by module of the profile */
 };
@@ -40,7 +42,8 @@ int address_maps_add(struct address_maps *m, const struct address_range *range);
 /* Adds a line of /proc/PID/maps, which a NUL ends; skips what is not code of a file or cannot be read. */
 int address_maps_add_line(struct address_maps *m, struct profile *p, const char *line,
 			  size_t length);
-/* Never fails to answer: an address in no range keeps its value and has no module. */
+/* An address in no range keeps its value and has no module. 0, HEFT_ENOMEM, or HEFT_EFORMAT if ranges are
+ * added one by one, between searches, so that they are put in order again and again. */
 int address_maps_find(struct address_maps *m, struct profile *p, uint64_t pc, uint32_t *module,
 		      uint64_t *address);
 /* The same for an address that is known to be in this range. */

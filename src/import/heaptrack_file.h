@@ -22,6 +22,10 @@
 #include "import/heaptrack_sums.h"
 #include "import/import_source.h"
 
+/* An instruction has a frame for each function that was inlined there, and any number of traces may name it: the
+ * frames of all traces are at most so many. */
+enum { HEAPTRACK_FRAMES_A_BYTE = 4, HEAPTRACK_FRAMES = 1 << 20 };
+
 struct heaptrack_ip {
 	uint64_t address;
 	uint32_t module;             /* string */
@@ -42,6 +46,8 @@ struct heaptrack_file {
 	struct profile *p;
 	struct import_source *in;
 	VECTOR(const char *) strings; /* names of the profile */
+	const char **plain;           /* the same demangled, as far as they were needed */
+	uint64_t frames_of_traces;    /* so far: a small file may ask for very many */
 	VECTOR(struct heaptrack_ip) ips;
 	VECTOR(uint32_t) words;
 	/* An interpreted file has traces, which are numbered from 1 in the file; a raw file has nodes instead. */

@@ -107,8 +107,11 @@ static int read_trace(struct heaptrack_file *f, const char *line)
 		return bad_line(f, line, "'t', a frame and a trace that was defined before");
 	if (f->raw) {
 		struct address_node node = {.parent = parent ? (uint32_t)parent - 1 : PROFILE_NONE};
-		if (address_maps_find(&f->maps, f->p, what, &node.module, &node.address) < 0 ||
-		    !FITS(f->nodes) || !vector_push(&f->nodes, node))
+		int rc = address_maps_find(&f->maps, f->p, what, &node.module, &node.address);
+		if (rc == HEFT_EFORMAT)
+			return bad_line(f, line,
+					"modules ('m') together, not one after each trace");
+		if (rc < 0 || !FITS(f->nodes) || !vector_push(&f->nodes, node))
 			return HEFT_ENOMEM;
 	} else {
 		if (what > f->ips.count)

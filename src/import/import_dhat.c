@@ -125,13 +125,9 @@ static int read_place(struct dhat_file *f, char *text, size_t length, struct pro
 		const char *path = name_pool_add(f->p->names, open + 4);
 		if (!path)
 			return HEFT_ENOMEM;
-		uint32_t i = 0;
-		while (i < f->p->stacks.module_count && f->p->stacks.modules[i].path != path)
-			i++;
-		if (i == f->p->stacks.module_count && i < 65536 &&
-		    profile_add_module(f->p, path, NULL, 0, &i) < 0)
+		if (!profile_find_module(f->p, path, NULL, 0, &frame->module) &&
+		    profile_add_module(f->p, path, NULL, 0, &frame->module) < 0)
 			return HEFT_ENOMEM;
-		frame->module = i < f->p->stacks.module_count ? i : PROFILE_NONE;
 		open[-1] = 0;
 		return 0;
 	}

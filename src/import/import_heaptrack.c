@@ -28,6 +28,16 @@ static const char *string_at(const struct heaptrack_file *f, uint32_t index)
 	return index ? f->strings.items[index - 1] : NULL;
 }
 
+/* A name as people write it; NULL: no memory. */
+static const char *plain_name(struct heaptrack_file *f, uint32_t index)
+{
+	const char *name = string_at(f, index);
+	if (!f->plain[index -
+		      1]) /* heaptrack demangles C++ only. An @ does not begin a symbol version here. */
+		f->plain[index - 1] = strchr(name, '@') ? name : symbol_demangle(f->p->names, name);
+	return f->plain[index - 1];
+}
+
 /* Adds the frames of an instruction under *node, the outermost first. *node becomes the innermost of them, and
  * *call their call. */
 static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const uint32_t *modules,
@@ -35,14 +45,14 @@ static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const
 {
 	const uint32_t *words = ip->frame_count ? f->words.items + ip->first : NULL;
 	uint32_t count = ip->frame_count ? ip->frame_count : 1;
+	f->frames_of_traces += count;
+	if (f->frames_of_traces > HEAPTRACK_FRAMES_A_BYTE * f->in->made_bytes + HEAPTRACK_FRAMES)
+		return import_expected(f->in, f->in->at, "fewer frames for a file of this size");
 	for (uint32_t i = count; i-- > 0;) {
 		struct profile_frame frame = {.address = ip->address, .inlined = i + 1 < count};
 		frame.module = ip->module ? modules[ip->module - 1] : PROFILE_NONE;
 		if (ip->frame_count) {
-			frame.function = string_at(f, words[3 * i]);
-			/* heaptrack demangles C++ only. An @ does not begin a symbol version here. */
-			if (frame.function && !strchr(frame.function, '@') &&
-			    !(frame.function = symbol_demangle(f->p->names, frame.function)))
+			if (words[3 * i] && !(frame.function = plain_name(f, words[3 * i])))
 				return HEFT_ENOMEM;
 			frame.file = string_at(f, words[3 * i + 1]);
 			frame.line = frame.file ? words[3 * i + 2] : 0;
@@ -81,7 +91,8 @@ static int load_named_nodes(struct heaptrack_file *f, uint32_t *nodes, uint32_t 
 	const struct heaptrack_ip *ips = f->ips.items;
 	uint32_t *modules = malloc((f->strings.count + 1) * sizeof *modules);
 	bool *wanted = calloc(f->traces.count + 1, sizeof *wanted);
-	int rc = modules && wanted ? add_modules(f, modules) : HEFT_ENOMEM;
+	f->plain = calloc(f->strings.count + 1, sizeof *f->plain);
+	int rc = modules && wanted && f->plain ? add_modules(f, modules) : HEFT_ENOMEM;
 	for (size_t i = f->traces.count; i-- > 0 && rc == 0;) {
 		wanted[i] |= f->sums.traces[i + 1].blocks > 0;
 		if (wanted[i] && traces[i].parent)
@@ -188,6 +199,7 @@ out:
 	free(nodes);
 	free(calls);
 	vector_free(&f.strings);
+	free(f.plain);
 	vector_free(&f.ips);
 	vector_free(&f.words);
 	vector_free(&f.traces);

@@ -64,9 +64,16 @@ static const char *const allocator_modules[] = {
 	"vgpreload_",  "libheaptrack_", "libheft-preload",
 };
 
+/* The longest of the names above, with prefix; and frames of the allocator on one stack: a program's own
+ * recursion through a function of such a name may be endless. */
+enum { LONGEST_FUNCTION = 64, MOST_FRAMES = 64 };
+
 static bool allocation_function(const char *function, uint32_t *via)
 {
-	size_t length = strcspn(function, "(@"); /* parameters, symbol versions */
+	size_t length = 0; /* without parameters and symbol versions */
+	while (function[length] && function[length] != '(' && function[length] != '@')
+		if (++length > LONGEST_FUNCTION)
+			return false;
 	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
 		size_t skip = strlen(prefixes[i]);
 		if (strncmp(function, prefixes[i], skip) || length <= skip)
@@ -92,17 +99,30 @@ static bool allocator_module(const struct profile *p, uint32_t module)
 	return false;
 }
 
+/* Whether a frame is the allocator's, worked out once a frame. */
+static bool is_allocator(struct profile *p, struct profile_frame *f, uint32_t *via)
+{
+	*via = PROFILE_VIA_UNKNOWN;
+	if (!f->allocates) {
+		bool of_allocator = allocation_function(f->function, via) ||
+				    allocator_module(p, f->module);
+		f->allocates = of_allocator ? (uint8_t)(2 + *via) : 1;
+	}
+	if (f->allocates == 1)
+		return false;
+	*via = f->allocates - 2u;
+	return true;
+}
+
 /* The caller of the allocation function: skips the allocator's own innermost frames. *via becomes the
  * function that was called (PROFILE_VIA_UNKNOWN: the stack does not say). A stack that has only such
  * frames stays as it is. */
-static uint32_t caller_node(const struct profile *p, uint32_t node, uint32_t *via)
+static uint32_t caller_node(struct profile *p, uint32_t node, uint32_t *via)
 {
-	uint32_t at = node, called = PROFILE_VIA_UNKNOWN;
-	for (; at != PROFILE_NONE; at = p->stacks.nodes[at].parent) {
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[at].frame];
-		uint32_t one = PROFILE_VIA_UNKNOWN;
-		bool function = allocation_function(f->function, &one);
-		if (!function && !allocator_module(p, f->module))
+	uint32_t at = node, called = PROFILE_VIA_UNKNOWN, one;
+	for (int i = 0; i < MOST_FRAMES && at != PROFILE_NONE;
+	     i++, at = p->stacks.nodes[at].parent) {
+		if (!is_allocator(p, &p->stacks.frames[p->stacks.nodes[at].frame], &one))
 			break;
 		if (one != PROFILE_VIA_UNKNOWN)
 			called = one;

@@ -116,10 +116,10 @@ int missing_symbols_note(struct profile *p)
 	int rc = note_no_debug(p, counts);
 	for (uint32_t i = 0; i < p->stacks.module_count && rc == 0; i++)
 		if (counts[i] && p->stacks.modules[i].debug_lacking) {
-			rc = profile_add_note(
-				p, PROFILE_NOTE_INFO, 0,
-				"the debug information of %s is incomplete: %s is missing",
-				profile_module_name(p, i), p->stacks.modules[i].debug_lacking);
+			rc = profile_add_note(p, PROFILE_NOTE_INFO, 0,
+					      "the debug information of %s is incomplete: %s",
+					      profile_module_name(p, i),
+					      p->stacks.modules[i].debug_lacking);
 			break;
 		}
 	free(counts);

@@ -19,7 +19,7 @@
 #include <string.h>
 
 struct profile_index {
-	struct hash_index frames, nodes, sites, label_sets;
+	struct hash_index modules, frames, nodes, sites, label_sets;
 	uint32_t module_capacity, frame_capacity, node_capacity, site_capacity;
 	uint32_t thread_capacity, process_capacity, note_capacity, label_set_capacity;
 	uint32_t call_capacity;
@@ -47,6 +47,7 @@ void profile_free(struct profile *p)
 	if (!p)
 		return;
 	if (p->index) {
+		hash_index_fini(&p->index->modules);
 		hash_index_fini(&p->index->frames);
 		hash_index_fini(&p->index->nodes);
 		hash_index_fini(&p->index->sites);
@@ -126,6 +127,26 @@ static uint32_t hash_site(const struct profile_site *s)
 	return mix(s->node, s->via, s->labels, 2);
 }
 
+/* A module is found by its path alone, if it is the first of that path, and by path and build id. */
+static uint32_t hash_module(const char *path, const uint8_t *build_id, uint32_t length)
+{
+	return mix((uintptr_t)path, length ? hash_bytes(build_id, length) : 0, length, 3);
+}
+
+bool profile_find_module(const struct profile *p, const char *path, const uint8_t *build_id,
+			 uint32_t length, uint32_t *id)
+{
+	uint32_t hash = hash_module(path, build_id, length), at = hash;
+	while ((*id = hash_index_step(&p->index->modules, hash, &at)) != HASH_NONE) {
+		const struct profile_module *m = &p->stacks.modules[*id];
+		if (m->path == path && (!length || (m->build_id_len == length &&
+						    !memcmp(m->build_id, build_id, length))))
+			return true;
+	}
+	*id = PROFILE_NONE;
+	return false;
+}
+
 int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id,
 		       uint32_t length, uint32_t *id)
 {
@@ -145,6 +166,13 @@ int profile_add_module(struct profile *p, const char *path, const uint8_t *build
 		m->build_id_len = length;
 	}
 	m->runtime = user_frame_module_is_runtime(m->path);
+	uint32_t first, number = p->stacks.module_count, hash = hash_module(m->path, NULL, 0);
+	if ((!profile_find_module(p, m->path, NULL, 0, &first) &&
+	     hash_index_add(&p->index->modules, hash, number) < 0) ||
+	    (length && !profile_find_module(p, m->path, m->build_id, length, &first) &&
+	     hash_index_add(&p->index->modules, hash_module(m->path, m->build_id, length), number) <
+		     0))
+		return HEFT_ENOMEM;
 	*id = p->stacks.module_count++;
 	return 0;
 }
@@ -450,6 +478,8 @@ const char *profile_module_name(const struct profile *p, uint32_t module)
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 {
 	uint32_t plumbing = PROFILE_NONE, wrapper = PROFILE_NONE;
+	if (node < p->stacks.node_count && p->stacks.nodes[node].user)
+		return p->stacks.nodes[node].user - 1;
 	for (uint32_t n = node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent) {
 		const struct profile_frame *f = profile_node_frame(p, n);
 		if (f->user)
@@ -463,6 +493,46 @@ uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 			plumbing = n;
 	}
 	return plumbing != PROFILE_NONE ? plumbing : wrapper != PROFILE_NONE ? wrapper : node;
+}
+
+/* What is known of a stack without a user frame */
+struct machinery {
+	uint32_t plumbing, nameless, wrapper; /* innermost; innermost without a module; outermost */
+};
+
+void profile_find_user_nodes(struct profile *p)
+{
+	uint32_t count = p->stacks.node_count;
+	struct profile_node *nodes = p->stacks.nodes;
+	struct machinery *known = malloc(((size_t)count + 1) * sizeof *known);
+	bool *has_user = malloc((size_t)count + 1);
+	for (uint32_t i = 0; i < count; i++) {
+		nodes[i].user = 0;
+		if (!known || !has_user)
+			continue;
+		const struct profile_frame *f = profile_node_frame(p, i);
+		uint32_t parent = nodes[i].parent; /* a smaller index, or none */
+		bool outer = parent < i;
+		struct machinery m = outer ? known[parent]
+					   : (struct machinery){PROFILE_NONE, PROFILE_NONE,
+								PROFILE_NONE};
+		if (f->plumbing)
+			m.plumbing = i;
+		if (f->plumbing && f->module == PROFILE_NONE)
+			m.nameless = i;
+		if (f->wrapper && m.wrapper == PROFILE_NONE)
+			m.wrapper = i;
+		known[i] = m;
+		has_user[i] = f->user || (outer && has_user[parent]);
+		nodes[i].user = 1 + (f->user                      ? i
+				     : has_user[i]                ? nodes[parent].user - 1
+				     : m.nameless != PROFILE_NONE ? m.nameless
+				     : m.plumbing != PROFILE_NONE ? m.plumbing
+				     : m.wrapper != PROFILE_NONE  ? m.wrapper
+								  : i);
+	}
+	free(known);
+	free(has_user);
 }
 
 uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,

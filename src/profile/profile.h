@@ -30,7 +30,7 @@ struct profile_module {
 	bool runtime;  /* libc, an allocator or a language's runtime library (user_frame.h) */
 	bool no_debug; /* looked for debug information (files and lines), found none */
 	bool go;       /* ... and it is a Go program */
-	/* A file that its debug information names and that is missing; or NULL. */
+	/* What is missing of its debug information: "FILE is missing" or the like; or NULL. */
 	const char *debug_lacking;
 };
 
@@ -48,6 +48,7 @@ struct profile_frame {
 	bool wrapper; /* not user because of what it does (wrapper_frames.h), not by a rule */
 	bool plumbing; /* not user, but a library that may stand for stacks without the user's code */
 	bool kept;     /* user because a rule says so, whatever it does */
+	uint8_t allocates; /* importers': 0 not looked at, 1 no allocation function, else 2 + via */
 };
 
 enum profile_node_flag {
@@ -60,6 +61,7 @@ struct profile_node {
 	uint32_t parent; /* the caller, always a smaller index; PROFILE_NONE: outermost */
 	uint32_t frame;
 	uint32_t flags;
+	uint32_t user; /* profile_first_user_node's answer + 1; 0: not worked out yet */
 	/* Where the innermost frame of an instruction calls, in the first stack merged; 0: not known. It
 	 * distinguishes places of functions without lines; stacks.calls has what is to be shown. */
 	uint64_t address;
@@ -479,6 +481,9 @@ void profile_free(struct profile *p);
 /* Building. Ids are returned through *id; 0 or HEFT_ENOMEM. */
 int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id,
 		       uint32_t length, uint32_t *id);
+/* The first module of this path, which is in p->names, and with this build id (length 0: any). */
+bool profile_find_module(const struct profile *p, const char *path, const uint8_t *build_id,
+			 uint32_t length, uint32_t *id);
 /* The strings must be in p->names. Finds or makes the frame; `user` is decided here. */
 int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint32_t *id);
 /* Finds or makes the node; flags are added to those it has. */
@@ -560,6 +565,9 @@ const char *profile_module_name(const struct profile *p, uint32_t module); /* wi
 /* The innermost user frame of a stack. A stack without one has its innermost plumbing, or its outermost
  * wrapper, or else its innermost frame; PROFILE_NONE without a stack. */
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node);
+/* Works it out for all nodes at once: stacks may be as deep as there are sites. To be called whenever it
+ * was decided which frames are the user's. */
+void profile_find_user_nodes(struct profile *p);
 /* The address of a frame on the recorded stack of a site, and whether it is inlined there. Begin with
  * the site's node and call, then go from caller to caller: *call moves along. */
 uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,

@@ -245,6 +245,7 @@ void user_frame_find_machinery(struct profile *p)
 		return;
 	fold_interpreter(p);
 	wrapper_frames_find(p);
+	profile_find_user_nodes(p);
 }
 
 /* ---- building */

@@ -70,6 +70,7 @@ struct finder {
 	uint32_t *list;  /* sites, those of one function together */
 	uint32_t *first; /* by site: its first user frame; */
 	uint32_t *named; /* or the function's that has that for a helper */
+	uint32_t *user;  /* by node: the nearest user frame outward */
 	/* While one function is judged, of its callers: */
 	uint32_t judging;    /* its number, different each time */
 	uint32_t *seen;      /* by frame: the last one that it is a caller of */
@@ -464,10 +465,15 @@ static void fold(struct finder *w)
 static void name_sites(struct finder *w)
 {
 	const struct profile *p = w->p;
+	/* For all nodes at once: stacks may be as deep as there are sites. */
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
+		w->user[i] = p->stacks.frames[n->frame].user ? i
+			     : n->parent < i                 ? w->user[n->parent]
+							     : PROFILE_NONE;
+	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
-		uint32_t node = w->first[i];
-		while (node != PROFILE_NONE && !p->stacks.frames[p->stacks.nodes[node].frame].user)
-			node = p->stacks.nodes[node].parent;
+		uint32_t node = w->first[i] == PROFILE_NONE ? PROFILE_NONE : w->user[w->first[i]];
 		if (node != w->first[i] && node != PROFILE_NONE)
 			w->functions[function_at(w, node)].changed = true;
 		w->first[i] = w->named[i] = node;
@@ -515,8 +521,9 @@ void wrapper_frames_find(struct profile *p)
 	w.seen = calloc(frames, sizeof *w.seen);
 	w.seen_fn = calloc(frames, sizeof *w.seen_fn);
 	w.asked = malloc(frames * sizeof *w.asked);
-	if (w.of_frame && w.functions && w.list && w.first && w.named && w.seen && w.seen_fn &&
-	    w.asked && number_functions(&w))
+	w.user = malloc(((size_t)p->stacks.node_count + 1) * sizeof *w.user);
+	if (w.user && w.of_frame && w.functions && w.list && w.first && w.named && w.seen &&
+	    w.seen_fn && w.asked && number_functions(&w))
 		find(&w);
 	free(w.of_frame);
 	free(w.functions);
@@ -526,4 +533,5 @@ void wrapper_frames_find(struct profile *p)
 	free(w.seen);
 	free(w.seen_fn);
 	free(w.asked);
+	free(w.user);
 }

@@ -60,6 +60,9 @@ static const struct {
 
 /* Searching text for messages reads the whole file: only where that is quick. */
 #define MESSAGE_SEARCH_MAX ((size_t)256 << 20)
+/* Tables may lie over each other and claim anything, so the work is bounded by numbers of its own. A browser
+ * has two million symbols; a file has one table of each kind, and its notes are a few hundred bytes. */
+enum { MOST_SYMBOLS = 1 << 24, LONGEST_NAME = 4096, MOST_NOTE_BYTES = 1 << 20 };
 
 struct symbol_scan {
 	bool has_malloc, has_new;
@@ -83,6 +86,8 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 	const char *strings = (const char *)im->data + names->sh_offset;
 	uint64_t count = table->sh_size / sizeof(Elf64_Sym);
 
+	if (count > MOST_SYMBOLS)
+		count = MOST_SYMBOLS;
 	for (uint64_t i = 0; i < count; i++) {
 		Elf64_Sym sym;
 
@@ -90,10 +95,13 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 		if (sym.st_name >= names->sh_size)
 			continue;
 		const char *name = strings + sym.st_name;
-		size_t left = names->sh_size - sym.st_name, length = strnlen(name, left);
+		size_t left = names->sh_size - sym.st_name;
+		if (left > LONGEST_NAME)
+			left = LONGEST_NAME;
+		size_t length = strnlen(name, left);
 		unsigned type = ELF64_ST_TYPE(sym.st_info);
 
-		if (length == left) /* it does not end inside the table */
+		if (length == left) /* it does not end inside the table, or is none of ours */
 			continue;
 		for (size_t p = 0; *name == '_' && p < sizeof(sanitizers) / sizeof(*sanitizers);
 		     p++)
@@ -123,6 +131,7 @@ static void each_text(const struct image *im, const Elf64_Ehdr *eh, struct elf_f
 		      bool (*look)(const uint8_t *, size_t, struct elf_facts *))
 {
 	bool searched = false;
+	size_t left = MESSAGE_SEARCH_MAX;
 	if (im->size > MESSAGE_SEARCH_MAX)
 		return;
 	for (unsigned i = 0; i < eh->e_phnum && eh->e_phentsize == sizeof(Elf64_Phdr); i++) {
@@ -134,6 +143,9 @@ static void each_text(const struct image *im, const Elf64_Ehdr *eh, struct elf_f
 		    !inside(im, ph.p_offset, ph.p_filesz))
 			continue;
 		searched = true;
+		if (ph.p_filesz > left)
+			return;
+		left -= ph.p_filesz;
 		if (look(im->data + ph.p_offset, ph.p_filesz, facts))
 			return;
 	}
@@ -159,7 +171,7 @@ static bool look_for_conf(const uint8_t *data, size_t size, struct elf_facts *fa
 static bool scan_tables(const struct image *im, const Elf64_Ehdr *eh, struct symbol_scan *exported,
 			struct symbol_scan *internal)
 {
-	bool has_symtab = false;
+	bool has_symtab = false, has_dynsym = false;
 	unsigned count = eh->e_shnum;
 
 	if (eh->e_shentsize != sizeof(Elf64_Shdr) ||
@@ -169,14 +181,17 @@ static bool scan_tables(const struct image *im, const Elf64_Ehdr *eh, struct sym
 		Elf64_Shdr table, names;
 
 		memcpy(&table, im->data + eh->e_shoff + i * sizeof(table), sizeof(table));
-		if ((table.sh_type != SHT_SYMTAB && table.sh_type != SHT_DYNSYM) ||
-		    table.sh_link >= count)
+		if ((table.sh_type != SHT_SYMTAB || has_symtab) &&
+		    (table.sh_type != SHT_DYNSYM || has_dynsym))
+			continue;
+		if (table.sh_link >= count)
 			continue;
 		memcpy(&names, im->data + eh->e_shoff + table.sh_link * sizeof(names),
 		       sizeof(names));
 		if (names.sh_type != SHT_STRTAB)
 			continue;
 		if (table.sh_type == SHT_DYNSYM) {
+			has_dynsym = true;
 			scan_symbols(im, &table, &names, exported);
 		} else {
 			has_symtab = true;
@@ -253,6 +268,8 @@ void elf_facts_add_debug(const uint8_t *file, size_t size, struct elf_facts *fac
 /* The build id, by which a file with its symbols is found. */
 static void find_build_id(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts)
 {
+	uint64_t notes = 0;
+
 	for (unsigned i = 0; i < eh->e_phnum; i++) {
 		Elf64_Phdr ph;
 		Elf64_Nhdr note;
@@ -263,6 +280,9 @@ static void find_build_id(const struct image *im, const Elf64_Ehdr *eh, struct e
 
 		if (ph.p_type != PT_NOTE || !inside(im, at, left))
 			continue;
+		if (left > MOST_NOTE_BYTES - notes)
+			return;
+		notes += left;
 		while (left >= sizeof(note) && copy_out(im, at, &note, sizeof(note))) {
 			uint64_t name = (note.n_namesz + 3ull) & ~3ull;
 			uint64_t whole = sizeof(note) + name + ((note.n_descsz + 3ull) & ~3ull);
@@ -312,6 +332,7 @@ static void read_segments(const struct image *im, const Elf64_Ehdr *eh, struct e
 			return;
 		}
 		memcpy(facts->interpreter, im->data + ph.p_offset, (size_t)ph.p_filesz);
+		facts->interpreter[ph.p_filesz - 1] = 0; /* the file may have changed since */
 		facts->kind = ELF_DYNAMIC;
 	}
 }

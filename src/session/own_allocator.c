@@ -7,7 +7,7 @@
  * processes map the same libc. */
 #include "session/own_allocator.h"
 
-#include "session/session_guard.h"
+#include "hosted/map_guard.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -46,9 +46,9 @@ static void read_mapped(int fd, struct elf_facts *facts,
 	void *file = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (file == MAP_FAILED)
 		return;
-	if (session_guard_add_bytes(file, size)) {
+	if (map_guard_add(file, size)) {
 		read(file, size, facts);
-		session_guard_remove(file);
+		map_guard_remove(file);
 	}
 	munmap(file, size);
 }
@@ -60,7 +60,7 @@ static int open_debug_file(const struct elf_facts *facts)
 	for (uint32_t i = 1; i < facts->build_id_bytes; i++)
 		n += snprintf(path + n, sizeof path - (size_t)n, "%02x", facts->build_id[i]);
 	snprintf(path + n, sizeof path - (size_t)n, ".debug");
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
 void own_allocator_of_file(int fd, struct elf_facts *facts)
@@ -187,31 +187,32 @@ struct mapped {
 	char path[4096];
 };
 
-static bool facts_of_path(const char *path, const struct stat *st, struct elf_facts *facts)
+/* What is remembered is remembered of the file that was read: the path may lead to another one at
+ * any time. inode: the file that is meant, 0: whatever is there. */
+static bool facts_of_path(const char *path, ino_t inode, struct elf_facts *facts)
 {
-	if (find_known(st, facts))
-		return true;
+	struct stat st, after;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return false;
-	own_allocator_of_file(fd, facts);
+	bool meant = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (!inode || st.st_ino == inode);
+	if (meant && !find_known(&st, facts)) {
+		own_allocator_of_file(fd, facts);
+		if (fstat(fd, &after) == 0 && after.st_size == st.st_size &&
+		    after.st_ctim.tv_sec == st.st_ctim.tv_sec &&
+		    after.st_ctim.tv_nsec == st.st_ctim.tv_nsec)
+			remember(&st, facts);
+	}
 	close(fd);
-	remember(st, facts);
-	return true;
+	return meant;
 }
 
 /* The file as the process sees it, if that is still the one it has mapped. */
 static bool facts_of(pid_t pid, const struct mapped *m, struct elf_facts *facts)
 {
 	char path[4200];
-	struct stat st;
 	snprintf(path, sizeof path, "/proc/%d/root%s", pid, m->path);
-	if (stat(path, &st) || st.st_ino != m->inode || !S_ISREG(st.st_mode)) {
-		snprintf(path, sizeof path, "%s", m->path);
-		if (stat(path, &st) || st.st_ino != m->inode || !S_ISREG(st.st_mode))
-			return false;
-	}
-	return facts_of_path(path, &st, facts);
+	return facts_of_path(path, m->inode, facts) || facts_of_path(m->path, m->inode, facts);
 }
 
 /* The executable counts more than a library; what is certain counts more than what is likely. */
@@ -284,9 +285,8 @@ bool own_allocator_of_process(pid_t pid, struct own_allocator *out)
 bool own_allocator_of_program(const char *path, struct own_allocator *out)
 {
 	struct elf_facts facts;
-	struct stat st;
 	memset(out, 0, sizeof *out);
-	if (stat(path, &st) || !S_ISREG(st.st_mode) || !facts_of_path(path, &st, &facts))
+	if (!facts_of_path(path, 0, &facts))
 		return false;
 	take(path, &facts, false, out);
 	return true;

@@ -1,6 +1,10 @@
 /* The link between a process and its session file is the mapping itself: a pid may
  * have been given to another process, and in a container it is another number. What
- * /proc says of mappings is true in both cases. */
+ * /proc says of mappings is true in both cases.
+ *
+ * A path says little: it is a name in the process's own mount namespace, where others
+ * choose what it leads to. So what was opened by a path counts only if it is the file
+ * that the process has mapped, by device and inode as /proc says them of both. */
 #include "session/owner.h"
 
 #include "wire/session.h"
@@ -9,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,24 +147,94 @@ enum owner_use owner_file_use(int dirfd, const char *name)
 	return use;
 }
 
+/* Whether a process has mapped what we have mapped at this address. Compares what /proc says of both: of some
+ * file systems stat(2) says another device. */
+bool owner_maps_same(pid_t pid, const void *ours)
+{
+	char line[4200];
+	struct mapping m, own;
+	bool found = false;
+	FILE *f = open_maps(getpid());
+	while (f && !found && fgets(line, sizeof line, f))
+		found = strtoull(line, NULL, 16) == (uintptr_t)ours && read_mapping(line, &own);
+	if (f)
+		fclose(f);
+	f = found ? open_maps(pid) : NULL;
+	found = false;
+	while (f && !found && fgets(line, sizeof line, f))
+		found = read_mapping(line, &m) && m.inode == own.inode && m.major == own.major &&
+			m.minor == own.minor;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static const char *below_root(pid_t pid, const char *path)
+{
+	char root[64];
+	size_t length = (size_t)snprintf(root, sizeof root, "/proc/%d/root", pid);
+	return strncmp(path, root, length) == 0 ? path + length : NULL;
+}
+
+int owner_open_folder(pid_t pid, const char *path)
+{
+	const char *inside = below_root(pid, path);
+	if (!inside)
+		return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* Links there lead where they lead the process, never out of its root. */
+	char root[64];
+	snprintf(root, sizeof root, "/proc/%d/root", pid);
+	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+			       .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	int fd = at < 0 ? -1
+			: (int)syscall(SYS_openat2, at, *inside ? inside : "/", &how, sizeof how);
+	if (at >= 0)
+		close(at);
+	return fd;
+}
+
 /* Session files are named PID.STAMP in hex, and have a size of their own. */
-static bool is_session_file(const char *path)
+static bool is_session_file(pid_t pid, const char *path, unsigned long inode)
 {
 	struct stat st;
 	const char *name = strrchr(path, '/');
 	const char *dot = name ? strchr(name, '.') : NULL;
-	return dot && strspn(name + 1, "0123456789abcdef") == (size_t)(dot - name - 1) &&
-	       strspn(dot + 1, "0123456789abcdef") == strlen(dot + 1) && stat(path, &st) == 0 &&
-	       S_ISREG(st.st_mode) && (uint64_t)st.st_size == WIRE_FILE_BYTES;
+	if (!dot || strspn(name + 1, "0123456789abcdef") != (size_t)(dot - name - 1) ||
+	    strspn(dot + 1, "0123456789abcdef") != strlen(dot + 1))
+		return false;
+	char folder[4200];
+	if (snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path) >= (int)sizeof folder)
+		return false;
+	int at = owner_open_folder(pid, *folder ? folder : "/");
+	bool is = at >= 0 && fstatat(at, name + 1, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		  S_ISREG(st.st_mode) && (uint64_t)st.st_size == WIRE_FILE_BYTES &&
+		  st.st_ino == inode;
+	if (at >= 0)
+		close(at);
+	return is;
+}
+
+/* In /proc/PID/maps a newline in a path is written as \012. */
+static void unescape(char *path)
+{
+	char *to = path;
+	for (const char *at = path; *at; to++) {
+		bool newline = strncmp(at, "\\012", 4) == 0;
+		*to = newline ? '\n' : *at;
+		at += newline ? 4 : 1;
+	}
+	*to = 0;
 }
 
 /* The path of this mapping as it can be opened from here: in a container it is another. */
-static bool session_path(pid_t pid, const char *mapped, char *path, size_t size)
+static bool session_path(pid_t pid, const char *mapped, unsigned long inode, char *path,
+			 size_t size)
 {
-	if (snprintf(path, size, "%s", mapped) < (int)size && is_session_file(path))
+	if (snprintf(path, size, "%s", mapped) < (int)size && is_session_file(pid, path, inode))
 		return true;
 	return snprintf(path, size, "/proc/%d/root%s", pid, mapped) < (int)size &&
-	       is_session_file(path);
+	       is_session_file(pid, path, inode);
 }
 
 static int no_session(pid_t pid, bool library, bool removed, struct heft_error *err)
@@ -209,7 +284,8 @@ int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err)
 		if (!read_mapping(line, &m))
 			continue;
 		removed |= strstr(line, "/heft") && strstr(line, " (deleted)");
-		if (session_path(pid, line + m.path, path, size)) {
+		unescape(line + m.path);
+		if (session_path(pid, line + m.path, m.inode, path, size)) {
 			fclose(f);
 			return 0;
 		}

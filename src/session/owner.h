@@ -24,6 +24,12 @@ pid_t owner_reader_of_file(const struct stat *file, pid_t pid);
 /* The session file that a process has mapped, by a path that can be opened from here. HEFT_ENOTFOUND:
  * none. HEFT_EREFUSED: it is recorded exactly, or not ours to see. The message says what to do. */
 int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err);
+/* The folder of such a path, as a descriptor (O_PATH): below the process's root, links lead as they lead the
+ * process. -1: there is none. */
+int owner_open_folder(pid_t pid, const char *path);
+/* Whether the process has mapped the very file that we have mapped at this address. A path alone proves
+ * nothing. */
+bool owner_maps_same(pid_t pid, const void *ours);
 /* How a process that is not our child ended, from its pidfd, as from waitpid. false: not known (before
  * Linux 6.15, or its parent has not asked yet and it is not ours to see). */
 bool owner_exit_status(int pidfd, pid_t pid, int *status);

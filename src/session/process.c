@@ -105,10 +105,16 @@ int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
 	if (!slash)
 		return heft_fail(err, HEFT_ENOTFOUND, "process %d is not sampled by heft", pid);
 	*slash = 0;
-	int dir = open(copy, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int dir = owner_open_folder(pid, *copy ? copy : "/");
 	rc = process_open(out, dir, slash + 1, err);
 	if (dir >= 0)
 		close(dir);
+	if (!rc && !owner_maps_same(pid, (*out)->view.base)) {
+		process_free(*out);
+		return heft_fail(err, HEFT_EREFUSED,
+				 "process %d has mapped another file than the one at %s", pid,
+				 path);
+	}
 	if (rc == HEFT_EIO && (err->sys_errno == EACCES || err->sys_errno == EPERM))
 		return heft_fail(err, HEFT_EREFUSED,
 				 "process %d belongs to another user\nAsk as that user or as root.",

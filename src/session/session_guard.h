@@ -8,12 +8,11 @@
 
 enum { SESSION_GUARD_MOST = 16384 };
 
-/* For the whole program; once is enough. */
+/* In every thread that reads a session file and did not map one itself: one that blocks SIGBUS would
+ * be killed by it. */
 void session_guard_install(void);
 /* base: WIRE_FILE_BYTES of a mapped session file. False: more of them than can be guarded. */
 bool session_guard_add(void *base);
-/* The same for any mapping, of files of others that are only read. */
-bool session_guard_add_bytes(void *base, size_t bytes);
 void session_guard_remove(void *base);
 
 #endif

@@ -49,11 +49,13 @@ int session_view_take(struct session_view *v, int fd, const char *name, struct h
 		return heft_fail_errno(err, "cannot map session file %s", name);
 	}
 	v->session = wire_session_at(base);
-	int rc = check_header(v->session.header, name, err);
-	if (!rc && !session_guard_add(base))
-		rc = heft_fail(err, HEFT_EREFUSED, "more than %d processes at once",
-			       SESSION_GUARD_MOST);
+	bool guarded = session_guard_add(base); /* before the first look */
+	int rc = guarded ? check_header(v->session.header, name, err)
+			 : heft_fail(err, HEFT_EREFUSED, "more than %d processes at once",
+				     SESSION_GUARD_MOST);
 	if (rc) {
+		if (guarded)
+			session_guard_remove(base);
 		munmap(base, WIRE_FILE_BYTES);
 		close(fd);
 		return rc;

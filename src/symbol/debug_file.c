@@ -12,28 +12,12 @@
 #include "hosted/hex.h"
 
 #include <elfutils/libdwelf.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #define DEBUG_ROOT "/usr/lib/debug"
 enum { LONGEST_ID = 64 };
-
-int debug_file_open_regular(const char *path)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		return fd;
-	close(fd);
-	return -1;
-}
 
 bool debug_file_build_id_is(Elf *elf, const uint8_t *id, size_t length)
 {
@@ -44,48 +28,19 @@ bool debug_file_build_id_is(Elf *elf, const uint8_t *id, size_t length)
 	return (size_t)own_length == length && memcmp(own, id, length) == 0;
 }
 
-void debug_file_close(struct debug_file *f)
-{
-	if (!f->elf)
-		return;
-	elf_end(f->elf);
-	close(f->fd);
-	f->elf = NULL;
-}
-
-static bool checksum_is(int fd, uint32_t expected)
-{
-	struct stat st;
-	if (fstat(fd, &st) < 0 || st.st_size <= 0)
-		return false;
-	void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (map == MAP_FAILED)
-		return false;
-	uLong sum = crc32_z(crc32_z(0, NULL, 0), map, (size_t)st.st_size);
-	munmap(map, (size_t)st.st_size);
-	return (uint32_t)sum == expected;
-}
-
 /* Opens out->path if it is the file with this build id (or, without one, this checksum). */
 static bool try_file(struct symbol_evidence *evidence, const uint8_t *id, size_t id_length,
 		     const uint32_t *checksum, struct debug_file *out)
 {
+	struct elf_file *f = &out->file;
 	symbol_evidence_look(evidence, out->path);
-	int fd = debug_file_open_regular(out->path);
-	if (fd < 0)
+	if (elf_file_open(f, out->path) != ELF_FILE_OPEN)
 		return false;
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
-	if (elf && elf_kind(elf) == ELF_K_ELF) {
-		bool ours = id_length ? debug_file_build_id_is(elf, id, id_length)
-				      : checksum && checksum_is(fd, *checksum);
-		if (ours) {
-			out->elf = elf;
-			out->fd = fd;
-			return true;
-		}
-	}
-	elf_end(elf);
-	close(fd);
+	if (id_length ? debug_file_build_id_is(f->elf, id, id_length)
+		      : checksum && (uint32_t)crc32_z(crc32_z(0, NULL, 0), f->map, f->size) ==
+					    *checksum)
+		return true;
+	elf_file_close(f);
 	return false;
 }
 
@@ -168,38 +123,38 @@ static bool find_on_server(const struct debug_file_search *s, const uint8_t *id,
 
 bool debug_file_find(const struct debug_file_search *s, Elf *stripped, struct debug_file *out)
 {
-	out->elf = NULL;
 	return find_by_id(s, s->build_id, s->build_id_len, out) ||
 	       (stripped && find_by_link(s, stripped, out)) ||
 	       find_on_server(s, s->build_id, s->build_id_len, out);
 }
 
-bool debug_file_find_alternate(const struct debug_file_search *s, Dwarf *dw, const char *dw_path,
-			       struct debug_file *out)
+bool debug_file_find_alternate(const struct debug_file_search *s, struct elf_bytes link,
+			       const char *dw_path, struct debug_file *out)
 {
-	const char *name = NULL;
-	const void *id = NULL;
+	const char *name = (const char *)link.data;
 	char root[PATH_MAX];
-	out->elf = NULL;
-	ssize_t length = dwelf_dwarf_gnu_debugaltlink(dw, &name, &id);
-	if (length <= 0 || length > LONGEST_ID || !name || !*name)
+	size_t name_length = name ? strnlen(name, link.size) : 0;
+	if (!name_length || name_length >= link.size)
+		return false;
+	const uint8_t *id = link.data + name_length + 1;
+	size_t length = link.size - name_length - 1;
+	if (!length || length > LONGEST_ID)
 		return false;
 	/* As dwz wrote it: from the folder of the file that names it. */
 	const char *slash = strrchr(dw_path, '/');
 	int n = snprintf(out->path, sizeof out->path, "%.*s%s",
 			 name[0] == '/' || !slash ? 0 : (int)(slash - dw_path) + 1, dw_path, name);
-	if (n > 0 && (size_t)n < sizeof out->path &&
-	    try_file(s->evidence, id, (size_t)length, NULL, out))
+	if (n > 0 && (size_t)n < sizeof out->path && try_file(s->evidence, id, length, NULL, out))
 		return true;
-	if (find_by_id(s, id, (size_t)length, out))
+	if (find_by_id(s, id, length, out))
 		return true;
 	const char *base = strrchr(name, '/');
 	for (const char *at = roots_of(s); next_root(&at, root, sizeof root);) {
 		n = snprintf(out->path, sizeof out->path, "%s/.dwz/%s", root,
 			     base ? base + 1 : name);
 		if (n > 0 && (size_t)n < sizeof out->path &&
-		    try_file(s->evidence, id, (size_t)length, NULL, out))
+		    try_file(s->evidence, id, length, NULL, out))
 			return true;
 	}
-	return find_on_server(s, id, (size_t)length, out);
+	return find_on_server(s, id, length, out);
 }

@@ -2,14 +2,15 @@
 #ifndef HEFT_SYMBOL_DEBUG_FILE_H
 #define HEFT_SYMBOL_DEBUG_FILE_H
 
+#include "symbol/elf_file.h"
+#include "symbol/elf_section.h"
 #include "symbol/symbol_module.h"
 
 #include <elfutils/libdw.h>
 #include <limits.h>
 
 struct debug_file {
-	Elf *elf; /* NULL: none */
-	int fd;
+	struct elf_file file;
 	char path[PATH_MAX];
 };
 
@@ -21,17 +22,14 @@ struct debug_file_search {
 	size_t build_id_len;
 };
 
-/* Opens a regular file for reading, never a device or a pipe. -1: cannot. */
-int debug_file_open_regular(const char *path);
 bool debug_file_build_id_is(Elf *elf, const uint8_t *id, size_t length);
 /* The separate debug file of a module: by build id, then (if the module's own file is at hand: not
  * NULL) by its .gnu_debuglink, then from a server if one may be asked. */
 bool debug_file_find(const struct debug_file_search *s, Elf *stripped, struct debug_file *out);
-/* The file that dwz moved common parts of this debug information to (.gnu_debugaltlink). dw_path is
- * the file that dw was read from. */
-bool debug_file_find_alternate(const struct debug_file_search *s, Dwarf *dw, const char *dw_path,
-			       struct debug_file *out);
-void debug_file_close(struct debug_file *f);
+/* The file that dwz moved common parts of this debug information to, by the bytes of
+ * .gnu_debugaltlink: a name and a build id. dw_path is the file that has this section. */
+bool debug_file_find_alternate(const struct debug_file_search *s, struct elf_bytes link,
+			       const char *dw_path, struct debug_file *out);
 
 /* Asks the debuginfod servers of the session for a file with debug information, and waits no
  * longer than the session has left. 1: path is a file of ours now; 0: they do not have it, or may

@@ -66,7 +66,7 @@ static char *read_small(const char *path, size_t *size)
 {
 	struct stat st;
 	char *text = NULL;
-	int fd = debug_file_open_regular(path);
+	int fd = elf_file_open_regular(path);
 	if (fd < 0)
 		return NULL;
 	if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= LONGEST_LIST &&

@@ -7,18 +7,23 @@
  * still escaped, and the hash is its last part: "alloc::raw_vec::RawVec$LT$T$GT$::grow::h0123456789abcdef".
  * Only an escape or the hash shows that it is Rust.
  *
- * A mangled name is hostile: libiberty's own recursion limit stays on, and
- * names longer than any compiler makes are not tried. */
+ * A mangled name is hostile: libiberty's own recursion limit stays on, and names longer than any compiler makes
+ * are not tried. A part of a name may stand for an earlier part, so a name of 300 bytes can become one of
+ * gigabytes: what comes out is taken piece by piece, and at LONGEST_NAME libiberty is left by a jump. (It takes no
+ * memory on this way, but for an identifier in punycode.) */
 #include "symbol/symbol_sources.h"
 
 #include "hosted/hex.h"
 #include "hosted/utf8.h"
 
 #include <libiberty/demangle.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_MANGLED = 16 * 1024, LONGEST_NAME = 64 * 1024 };
+/* D's demangler cannot be left: each of its references may double the name. */
+enum { LONGEST_D = 4096, MOST_D_REFERENCES = 10 };
 
 /* gcc splits and specialises functions into clones: f.constprop.0, f.part.1.cold are still f. */
 static size_t without_clone(const char *name, size_t length)
@@ -131,6 +136,52 @@ static const char *unescape_rust(struct name_pool *pool, const char *name, size_
 	return kept;
 }
 
+struct plain_name {
+	jmp_buf too_long;
+	char *text;
+	size_t length;
+};
+
+static void add_piece(const char *piece, size_t length, void *opaque)
+{
+	struct plain_name *n = opaque;
+	if (length > LONGEST_NAME - n->length)
+		longjmp(n->too_long, 1);
+	memcpy(n->text + n->length, piece, length);
+	n->length += length;
+}
+
+/* The name, to be freed; NULL: it is not mangled, or not understood, or too long. */
+static char *demangle_bounded(const char *name, int options, bool rust, bool cxx)
+{
+	struct plain_name n = {.text = malloc(LONGEST_NAME + 1)};
+	bool done = false;
+	if (n.text && setjmp(n.too_long) == 0) {
+		if (rust)
+			done = rust_demangle_callback(name, options, add_piece, &n);
+		if (!done && cxx) {
+			n.length = 0;
+			done = cplus_demangle_v3_callback(name, options, add_piece, &n);
+		}
+		if (done) {
+			n.text[n.length] = 0;
+			return n.text;
+		}
+	}
+	free(n.text);
+	return NULL;
+}
+
+static char *demangle_d(const char *name, size_t length, int options)
+{
+	unsigned references = 0;
+	for (size_t i = 0; i < length; i++)
+		references += name[i] == 'Q';
+	return length <= LONGEST_D && references <= MOST_D_REFERENCES
+		       ? cplus_demangle(name, options | DMGL_DLANG)
+		       : NULL;
+}
+
 const char *symbol_demangle(struct name_pool *pool, const char *name)
 {
 	size_t length = strlen(name);
@@ -160,13 +211,11 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 	const int options = DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP;
 	char *plain = NULL;
 	if (is_d)
-		plain = cplus_demangle(name, options | DMGL_DLANG);
+		plain = demangle_d(name, length, options);
 	else if (name[1] == 'R')
-		plain = cplus_demangle(name, options | DMGL_RUST);
-	else if (has_rust_hash(name, length))
-		plain = cplus_demangle(name, options | DMGL_AUTO);
+		plain = demangle_bounded(name, options, true, false);
 	else
-		plain = cplus_demangle(name, options | DMGL_GNU_V3);
+		plain = demangle_bounded(name, options, has_rust_hash(name, length), true);
 	if (!plain)
 		return name_pool_add_n(pool, name, length);
 	size_t plain_length = strnlen(plain, LONGEST_NAME);

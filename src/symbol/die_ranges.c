@@ -9,7 +9,8 @@
 
 #include <dwarf.h>
 
-enum { DEEPEST_NAMESPACE = 32 };
+/* Entries may share one list of a million ranges. A browser has two million functions. */
+enum { DEEPEST_NAMESPACE = 32, MOST_RANGES = 1 << 23 };
 
 static bool add_range(struct die_ranges *list, uint64_t low, uint64_t high, Dwarf_Off die)
 {
@@ -24,7 +25,8 @@ int die_ranges_add(struct die_ranges *list, Dwarf_Die *die)
 	if (!dwarf_hasattr(die, DW_AT_low_pc) && !dwarf_hasattr(die, DW_AT_ranges))
 		return 0;
 	/* Low pc 0 is a function that the linker dropped. */
-	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
+	while (list->looked_at++ < MOST_RANGES &&
+	       (at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
 		if (low != 0 && !add_range(list, low, high, dwarf_dieoffset(die)))
 			return HEFT_ENOMEM;
 	return 0;
@@ -87,7 +89,7 @@ static int collect_functions(struct die_ranges *list, Dwarf_Die *parent, int dep
 
 int die_ranges_of_functions(struct die_ranges *list, Dwarf_Die *unit, bool deep)
 {
-	list->count = 0;
+	list->count = list->looked_at = 0;
 	if (collect_functions(list, unit, 0, deep) < 0)
 		return HEFT_ENOMEM;
 	die_ranges_sort(list);

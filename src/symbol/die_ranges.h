@@ -14,9 +14,10 @@ struct die_range {
 /* All zero: empty; vector_free frees it */
 struct die_ranges {
 	VECTOR_MEMBERS(struct die_range);
+	size_t looked_at; /* ranges, with those that are empty */
 };
 
-/* Adds the ranges of one entry. 0 or HEFT_ENOMEM. */
+/* Adds the ranges of one entry, as long as there are not absurdly many. 0 or HEFT_ENOMEM. */
 int die_ranges_add(struct die_ranges *list, Dwarf_Die *die);
 /* Must be called before the first search, and after anything was added. */
 void die_ranges_sort(struct die_ranges *list);

@@ -6,13 +6,12 @@
  * from the mapping alone is wrong for data and for some code. */
 #include "symbol/elf_layout.h"
 
-#include "symbol/debug_file.h"
+#include "symbol/elf_file.h"
 
 #include <elfutils/libdwelf.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <string.h>
-#include <unistd.h>
 
 static void read_loads(Elf *elf, struct elf_layout *layout)
 {
@@ -36,25 +35,19 @@ static void read_loads(Elf *elf, struct elf_layout *layout)
 
 bool elf_layout_read(const char *path, struct elf_layout *layout)
 {
+	struct elf_file file;
+	const void *id = NULL;
 	memset(layout, 0, sizeof *layout);
-	elf_version(EV_CURRENT);
-	int fd = debug_file_open_regular(path);
-	if (fd < 0)
+	if (elf_file_open(&file, path) != ELF_FILE_OPEN)
 		return false;
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	bool ok = elf && elf_kind(elf) == ELF_K_ELF;
-	if (ok) {
-		const void *id = NULL;
-		ssize_t length = dwelf_elf_gnu_build_id(elf, &id);
-		if (length > 0 && length <= ELF_LAYOUT_ID_MAX) {
-			memcpy(layout->build_id, id, (size_t)length);
-			layout->build_id_len = (uint32_t)length;
-		}
-		read_loads(elf, layout);
+	ssize_t length = dwelf_elf_gnu_build_id(file.elf, &id);
+	if (length > 0 && length <= ELF_LAYOUT_ID_MAX) {
+		memcpy(layout->build_id, id, (size_t)length);
+		layout->build_id_len = (uint32_t)length;
 	}
-	elf_end(elf);
-	close(fd);
-	return ok;
+	read_loads(file.elf, layout);
+	elf_file_close(&file);
+	return true;
 }
 
 bool elf_layout_slide(const struct elf_layout *layout, uint64_t start, uint64_t end,

@@ -1,29 +1,17 @@
 /* Recognises a Go program by the section that `go version` reads. A stripped program has no symbols of the
- * runtime, but it has this section.
- *
- * The file is read, not mapped: somebody may replace it meanwhile. */
+ * runtime, but it has this section. */
 #include "symbol/go_file.h"
 
+#include "symbol/elf_file.h"
 #include "symbol/elf_section.h"
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 bool go_file_is(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
+	struct elf_file file;
 	uint64_t address;
-	if (fd < 0)
+	if (elf_file_open(&file, path) != ELF_FILE_OPEN)
 		return false;
-	elf_version(EV_CURRENT);
-	Elf *elf = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? elf_begin(fd, ELF_C_READ, NULL)
-							      : NULL;
-	bool is = elf && elf_kind(elf) == ELF_K_ELF &&
-		  elf_section_address(elf, ".go.buildinfo", &address);
-	if (elf)
-		elf_end(elf);
-	close(fd);
+	bool is = elf_section_address(file.elf, ".go.buildinfo", &address);
+	elf_file_close(&file);
 	return is;
 }

@@ -153,6 +153,7 @@ static bool read_header(struct line_table *t, const struct line_sections *s, uin
 	if (c.bad || length > dwarf_left(&c))
 		return false;
 	c.end = c.at + length;
+	t->bytes = length;
 	h->version = (unsigned)dwarf_fixed(&c, 2);
 	if (h->version < 2 || h->version > 5)
 		return false;
@@ -188,6 +189,7 @@ struct row {
 	int64_t line;
 	bool in_sequence; /* a row was emitted, so [address, the next row's) has its file and line */
 	bool dropped;
+	uint64_t steps; /* answers that were given, again and again included */
 };
 
 /* Answers what lies between the row before and this one. *next is the first question that is not
@@ -200,6 +202,7 @@ static void emit(struct line_answer *answers, size_t count, size_t *next, struct
 	if (!last->in_sequence || address < last->address)
 		*next = count_before(i, count, answers[i].address < address);
 	for (; *next < count && answers[*next].address < address; (*next)++) {
+		last->steps++;
 		if (last->dropped)
 			continue;
 		answers[*next].file = last->file;
@@ -221,7 +224,9 @@ static bool run(const struct header *h, struct line_answer *answers, size_t coun
 	size_t next = 0;
 	uint64_t address = 0, file = 1;
 	int64_t line = 1;
-	while (c.at < c.end && !c.bad) {
+	/* Rows go forward. If they go to and fro over all answers, it is no compiler's table. */
+	uint64_t most_steps = 64 * (uint64_t)count + 64 * dwarf_left(&c);
+	while (c.at < c.end && !c.bad && last.steps <= most_steps) {
 		unsigned opcode = *c.at++;
 		if (opcode >= h->opcode_base) {
 			unsigned adjusted = opcode - h->opcode_base;
@@ -271,7 +276,7 @@ static bool run(const struct header *h, struct line_answer *answers, size_t coun
 			break;
 		}
 	}
-	return !c.bad;
+	return !c.bad && last.steps <= most_steps;
 }
 
 bool line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset,
@@ -283,7 +288,9 @@ bool line_table_read(struct line_table *t, const struct line_sections *s, uint64
 		return true;
 	for (size_t i = 0; i < count; i++)
 		answers[i].found = false;
+	uint64_t bytes = t->bytes;
 	line_table_fini(t);
+	t->bytes = bytes;
 	return false;
 }
 

@@ -28,6 +28,7 @@ struct line_table {
 	struct line_file *files;
 	uint32_t file_count, capacity;
 	uint16_t version;
+	uint64_t bytes; /* that were read, also in vain */
 };
 
 /* Reads the table at an offset: its files, and the answers, which are sorted by address. comp_dir

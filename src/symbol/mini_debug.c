@@ -21,20 +21,22 @@ static uint8_t *unpack(const uint8_t *packed, size_t packed_size, size_t *size)
 	lzma_stream stream = LZMA_STREAM_INIT;
 	size_t capacity = 0;
 	uint8_t *out = NULL;
+	size_t most = MOST_BYTES;
+	if (packed_size < most / ELF_FILE_UNPACKED_RATIO / 2)
+		most = ELF_FILE_UNPACKED_FREE + ELF_FILE_UNPACKED_RATIO * packed_size;
 	if (!array_reserve(out, 0, capacity,
-			   packed_size < MOST_BYTES / 8 ? packed_size * 8 + 4096 : MOST_BYTES) ||
+			   packed_size < most / 8 ? packed_size * 8 + 4096 : most) ||
 	    lzma_stream_decoder(&stream, MOST_MEMORY, 0) != LZMA_OK)
 		goto fail;
 	stream.next_in = packed;
 	stream.avail_in = packed_size;
 	for (;;) {
 		stream.next_out = out + stream.total_out;
-		stream.avail_out = (capacity < MOST_BYTES ? capacity : MOST_BYTES) -
-				   stream.total_out;
+		stream.avail_out = (capacity < most ? capacity : most) - stream.total_out;
 		lzma_ret rc = lzma_code(&stream, LZMA_FINISH);
 		if (rc == LZMA_STREAM_END)
 			break;
-		if (rc != LZMA_OK || stream.avail_out || capacity >= MOST_BYTES ||
+		if (rc != LZMA_OK || stream.avail_out || capacity >= most ||
 		    !array_reserve(out, capacity, capacity, 1))
 			goto fail;
 	}

@@ -1,5 +1,6 @@
-/* Takes units out of a .dwp file. This is done by hand because elfutils before 0.192 cannot read a package, and
- * later ones read beyond the end of a damaged package.
+/* Takes units out of .dwp and .dwo files. Packages are read by hand because elfutils before 0.192 cannot read
+ * them, and later ones read beyond the end of a damaged one; .dwo files, because libdw opens them by name and
+ * would wait for a FIFO.
  *
  * The parts of a unit, with the addresses of the skeleton's file, become a small ELF file in memory that looks
  * like an ordinary one, and libdw reads that.
@@ -18,18 +19,20 @@
 #include "symbol/split_package.h"
 
 #include "hosted/vector.h"
-#include "symbol/debug_file.h"
 #include "symbol/dwarf_cursor.h"
+#include "symbol/elf_file.h"
 #include "symbol/elf_section.h"
 
 #include <dwarf.h>
 #include <elf.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum part { INFO, ABBREV, LINE, STR_OFFSETS, RNGLISTS, STR, ADDR, RANGES, PARTS };
+/* The images of all units of one file together */
+#define MOST_IMAGE_BYTES (UINT64_C(2) << 30)
 static const char *const part_names[PARTS] = {
 	".debug_info",     ".debug_abbrev", ".debug_line", ".debug_str_offsets",
 	".debug_rnglists", ".debug_str",    ".debug_addr", ".debug_ranges",
@@ -38,17 +41,13 @@ static const char *const part_names[PARTS] = {
 static const uint32_t columns_v2[PARTS] = {1, 3, 4, 6, 0, 0, 0, 0};
 static const uint32_t columns_v5[PARTS] = {1, 3, 4, 6, 8, 0, 0, 0};
 
-struct opened_unit {
-	Elf *elf;
-	Dwarf *dw;
-	void *image;
+struct split_sections {
+	struct elf_bytes index, of[PARTS]; /* owned by an Elf */
 };
 
 struct split_package {
-	Elf *elf;
-	int fd;
-	struct elf_bytes index, sections[PARTS]; /* the package's; owned by elf */
-	VECTOR(struct opened_unit) opened;
+	struct elf_file file;
+	struct split_sections sections;
 };
 
 static uint32_t u32_at(const uint8_t *p)
@@ -66,46 +65,32 @@ static unsigned version_of(const struct elf_bytes *info)
 	return version;
 }
 
-static bool package_path(const char *file, char *path, size_t size)
+static bool read_sections(Elf *elf, struct split_sections *s)
 {
-	int n = snprintf(path, size, "%s.dwp", file);
-	return n > 0 && (size_t)n < size;
-}
-
-bool split_package_exists(const char *file)
-{
-	char path[PATH_MAX];
-	return package_path(file, path, sizeof path) && access(path, F_OK) == 0;
+	s->index = elf_section_bytes(elf, ".debug_cu_index");
+	for (int i = 0; i <= STR; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "%s.dwo", part_names[i]);
+		s->of[i] = elf_section_bytes(elf, name);
+	}
+	return s->of[INFO].data && s->of[ABBREV].data;
 }
 
 struct split_package *split_package_open(const char *file, struct symbol_evidence *evidence)
 {
 	char path[PATH_MAX];
-	if (!package_path(file, path, sizeof path))
+	int n = snprintf(path, sizeof path, "%s.dwp", file);
+	struct split_package *p = calloc(1, sizeof *p);
+	if (!p || n < 0 || (size_t)n >= sizeof path) {
+		free(p);
 		return NULL;
+	}
 	symbol_evidence_look(evidence, path);
-	int fd = debug_file_open_regular(path);
-	struct split_package *p = fd < 0 ? NULL : calloc(1, sizeof *p);
-	if (!p) {
-		if (fd >= 0)
-			close(fd);
-		return NULL;
-	}
-	p->fd = fd;
-	p->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	if (p->elf && elf_kind(p->elf) == ELF_K_ELF) {
-		p->index = elf_section_bytes(p->elf, ".debug_cu_index");
-		for (int i = 0; i <= STR; i++) {
-			char name[32];
-			snprintf(name, sizeof name, "%s.dwo", part_names[i]);
-			p->sections[i] = elf_section_bytes(p->elf, name);
-		}
-	}
-	if (!p->index.data || !p->sections[INFO].data || !p->sections[ABBREV].data) {
-		split_package_close(p);
-		return NULL;
-	}
-	return p;
+	if (elf_file_open(&p->file, path) == ELF_FILE_OPEN &&
+	    read_sections(p->file.elf, &p->sections) && p->sections.index.data)
+		return p;
+	split_package_close(p);
+	return NULL;
 }
 
 static void close_unit(struct opened_unit *u)
@@ -115,23 +100,26 @@ static void close_unit(struct opened_unit *u)
 	free(u->image);
 }
 
+void split_units_fini(struct split_units *units)
+{
+	for (size_t i = 0; i < units->count; i++)
+		close_unit(&units->items[i]);
+	vector_free(units);
+}
+
 void split_package_close(struct split_package *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->opened.count; i++)
-		close_unit(&p->opened.items[i]);
-	vector_free(&p->opened);
-	elf_end(p->elf);
-	close(p->fd);
+	elf_file_close(&p->file);
 	free(p);
 }
 
 /* Finds the unit's parts of the package's sections. */
-static bool find_parts(const struct split_package *p, uint64_t id, struct elf_bytes *parts)
+static bool find_parts(const struct split_sections *s, uint64_t id, struct elf_bytes *parts)
 {
-	const uint8_t *at = p->index.data;
-	size_t size = p->index.size;
+	const uint8_t *at = s->index.data;
+	size_t size = s->index.size;
 	if (size < 16)
 		return false;
 	uint32_t version = u32_at(at) & 0xffff, columns = u32_at(at + 4), units = u32_at(at + 8),
@@ -163,12 +151,34 @@ static bool find_parts(const struct split_package *p, uint64_t id, struct elf_by
 				continue;
 			size_t cell = 4 * ((size_t)columns * (row - 1) + c);
 			uint32_t offset = u32_at(offsets + cell), length = u32_at(sizes + cell);
-			const struct elf_bytes *whole = &p->sections[part];
+			const struct elf_bytes *whole = &s->of[part];
 			if (!whole->data || offset > whole->size || length > whole->size - offset)
 				return false;
 			parts[part] = (struct elf_bytes){whole->data + offset, length};
 		}
 	return parts[INFO].size > 11 && parts[ABBREV].size;
+}
+
+/* The same for a .dwo file, which has one unit beside units of types. Those of version 5 have their id
+ * in the header; those of version 4 are alone in their section. */
+static bool find_only(const struct split_sections *s, uint64_t id, struct elf_bytes *parts)
+{
+	struct dwarf_cursor c = {s->of[INFO].data, s->of[INFO].data + s->of[INFO].size, false};
+	memcpy(parts, s->of, sizeof s->of);
+	while (dwarf_left(&c) > 24) {
+		const uint8_t *start = c.at;
+		unsigned offset_bytes;
+		uint64_t length = dwarf_length(&c, &offset_bytes), found;
+		if (c.bad || offset_bytes != 4 || length < 20 || length > dwarf_left(&c))
+			return false;
+		parts[INFO] = (struct elf_bytes){(uint8_t *)start, 4 + (size_t)length};
+		c.at += length;
+		memcpy(&found, start + 12, sizeof found);
+		if (version_of(&parts[INFO]) < 5 ||
+		    (start[6] == DW_UT_split_compile && found == id))
+			return true;
+	}
+	return false;
 }
 
 /* Finds the declaration of an abbreviation: where its attributes begin and their end mark is. */
@@ -211,7 +221,8 @@ static bool own_strings(const struct elf_bytes *all, struct elf_bytes *offsets,
 		if (!all->data || offset >= all->size)
 			continue;
 		size_t length = strnlen((const char *)all->data + offset, all->size - offset);
-		if (used + length + 1 > UINT32_MAX ||
+		/* Each string is named once or twice, not a million times. */
+		if (used + length + 1 > UINT32_MAX || used + length > 8 * all->size + 4096 ||
 		    !array_reserve(text, used, capacity, length + 1))
 			goto fail;
 		memcpy(text + used, all->data + offset, length);
@@ -281,11 +292,10 @@ static void *make_image(const struct elf_bytes *parts, size_t *size)
 
 static bool open_image(const struct elf_bytes *parts, struct opened_unit *u, Dwarf_Die *unit)
 {
-	size_t size;
 	Dwarf_CU *cu = NULL;
 	memset(u, 0, sizeof *u);
-	u->image = make_image(parts, &size);
-	u->elf = u->image ? elf_memory(u->image, size) : NULL;
+	u->image = make_image(parts, &u->bytes);
+	u->elf = u->image ? elf_memory(u->image, u->bytes) : NULL;
 	u->dw = u->elf ? dwarf_begin_elf(u->elf, DWARF_C_READ, NULL) : NULL;
 	if (u->dw && dwarf_get_units(u->dw, NULL, &cu, NULL, NULL, unit, NULL) == 0)
 		return true;
@@ -374,17 +384,19 @@ static struct elf_bytes from_offset(struct elf_bytes whole, uint64_t offset, siz
 	return (struct elf_bytes){whole.data + offset, rest < most ? rest : most};
 }
 
-bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *unit)
+/* Makes a unit of its parts and opens it. */
+static bool open_unit(struct split_units *units, Dwarf_Die *skeleton, uint64_t id,
+		      struct elf_bytes *parts, Dwarf_Die *unit)
 {
-	struct elf_bytes parts[PARTS] = {{0}};
 	struct opened_unit opened;
 	Dwarf_Addr low_pc = 0;
 	Dwarf *dw = dwarf_cu_getdwarf(skeleton->cu);
 	Elf *main = dw ? dwarf_getelf(dw) : NULL;
-	if (!main || !find_parts(p, id, parts))
+	if (!main)
 		return false;
 	unsigned version = version_of(&parts[INFO]);
-	if (!own_strings(&p->sections[STR], &parts[STR_OFFSETS], &parts[STR], version >= 5))
+	struct elf_bytes strings = parts[STR];
+	if (!own_strings(&strings, &parts[STR_OFFSETS], &parts[STR], version >= 5))
 		return false;
 	parts[ADDR] = from_offset(elf_section_bytes(main, ".debug_addr"),
 				  offset_attribute(skeleton, DW_AT_addr_base, DW_AT_GNU_addr_base),
@@ -393,6 +405,11 @@ bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t i
 				    offset_attribute(skeleton, DW_AT_GNU_ranges_base, 0),
 				    64 * parts[INFO].size);
 	bool found = open_image(parts, &opened, unit);
+	/* Version 5 has the id in its header. */
+	if (found && version < 5 && offset_attribute(unit, DW_AT_GNU_dwo_id, 0) != id) {
+		close_unit(&opened);
+		found = false;
+	}
 	if (found && dwarf_lowpc(skeleton, &low_pc) == 0 && low_pc) {
 		bool put = put_low_pc(parts, unit, low_pc);
 		close_unit(&opened);
@@ -402,11 +419,39 @@ bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t i
 			free(parts[ABBREV].data);
 		}
 	}
-	if (found && !vector_push(&p->opened, opened)) {
+	if (found &&
+	    (opened.bytes > MOST_IMAGE_BYTES - units->bytes || !vector_push(units, opened))) {
 		close_unit(&opened);
 		found = false;
 	}
+	units->bytes += found ? opened.bytes : 0;
 	free(parts[STR_OFFSETS].data);
 	free(parts[STR].data);
+	return found;
+}
+
+bool split_package_unit(const struct split_package *p, struct split_units *units,
+			Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *unit)
+{
+	struct elf_bytes parts[PARTS] = {{0}};
+	if (!find_parts(&p->sections, id, parts))
+		return false;
+	parts[STR] = p->sections.of[STR];
+	return open_unit(units, skeleton, id, parts, unit);
+}
+
+bool split_file_unit(const char *path, struct split_units *units, Dwarf_Die *skeleton, uint64_t id,
+		     Dwarf_Die *unit, uint64_t *refused_bytes)
+{
+	struct elf_file file;
+	struct split_sections sections = {0};
+	struct elf_bytes parts[PARTS];
+	if (elf_file_open(&file, path) != ELF_FILE_OPEN)
+		return false;
+	*refused_bytes = file.refused_bytes;
+	/* Everything is copied: the file is not needed afterwards. */
+	bool found = read_sections(file.elf, &sections) && find_only(&sections, id, parts) &&
+		     open_unit(units, skeleton, id, parts, unit);
+	elf_file_close(&file);
 	return found;
 }

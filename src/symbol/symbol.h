@@ -71,7 +71,8 @@ struct symbol_module_id {
 struct symbol_outcome {
 	enum symbol_state state;
 	enum symbol_debug debug;
-	const char *lacking; /* for SYMBOL_DEBUG_PARTIAL: the first file not found, in the pool */
+	const char
+		*lacking; /* for SYMBOL_DEBUG_PARTIAL: "FILE is missing" or the like, in the pool */
 };
 
 struct symbol_session;

@@ -56,11 +56,11 @@ struct dwarf_source {
 	const char *dw_path, *module_path;
 	const struct symbol_options *options;
 	struct line_sections sections;
-	char *lacking; /* a .dwo file that is not there */
+	uint64_t line_bytes; /* of .debug_line that were read */
+	char *lacking;       /* which .dwo file is not there, or not used */
 	struct split_package *package;
+	struct split_units split_units;
 	bool package_tried;
-	Elf *nameless_elf; /* see from_file */
-	Dwarf *nameless;
 	Dwarf_Aranges *aranges;
 	size_t arange_count;
 	bool all_units_read;
@@ -100,28 +100,6 @@ static const char *string_of(Dwarf_Die *die, unsigned name, unsigned old_name)
 	return dwarf_formstring(&attr);
 }
 
-/* The unit's functions are in a .dwo file that is not there: answers will be better if it comes. */
-static void note_lacking(struct dwarf_source *s, Dwarf_Die *skeleton)
-{
-	char path[LONGEST_PATH];
-	const char *file = string_of(skeleton, DW_AT_dwo_name, DW_AT_GNU_dwo_name);
-	const char *folder = string_of(skeleton, DW_AT_comp_dir, 0);
-	if (!file)
-		return;
-	int n = file[0] == '/' ? snprintf(path, sizeof path, "%s", file)
-			       : snprintf(path, sizeof path, "%s/%s", folder ? folder : "", file);
-	if (n < 0 || (size_t)n >= sizeof path)
-		return;
-	symbol_evidence_look(s->evidence, path);
-	if (!s->lacking)
-		s->lacking = strdup(path);
-	const char *slash = strrchr(s->dw_path, '/'); /* or beside the file that names it */
-	n = snprintf(path, sizeof path, "%.*s/%s", slash ? (int)(slash - s->dw_path) : 0,
-		     s->dw_path, file);
-	if (file[0] != '/' && n > 0 && (size_t)n < sizeof path)
-		symbol_evidence_look(s->evidence, path);
-}
-
 static bool from_package(struct dwarf_source *s, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *split)
 {
 	if (!s->package_tried) {
@@ -130,32 +108,42 @@ static bool from_package(struct dwarf_source *s, Dwarf_Die *skeleton, uint64_t i
 		if (!s->package && strcmp(s->dw_path, s->module_path) != 0)
 			s->package = split_package_open(s->module_path, s->evidence);
 	}
-	return s->package && split_package_unit(s->package, skeleton, id, split);
+	return s->package && split_package_unit(s->package, &s->split_units, skeleton, id, split);
 }
 
-/* Takes the unit from its .dwo file, which libdw finds by itself. From 0.192 on libdw looks for a package first,
- * and reads beyond the end of a damaged one. So if there is a package (of an older build: the unit is not in it),
- * libdw gets the same bytes from memory, and does not know which name to look for. */
-static bool from_file(struct dwarf_source *s, Dwarf_Die *skeleton, Dwarf_Die *split)
+/* Takes the unit from its .dwo file: where the compiler put it, or beside the file that names it. If it is not
+ * there, answers will be better when it comes. */
+static bool from_file(struct dwarf_source *s, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *split)
 {
-	Dwarf_Die nameless;
-	if (split_package_exists(s->dw_path)) {
-		if (!s->nameless_elf) {
-			size_t size = 0;
-			char *bytes = elf_rawfile(dwarf_getelf(s->dw), &size);
-			s->nameless_elf = bytes ? elf_memory(bytes, size) : NULL;
-			s->nameless = s->nameless_elf
-					      ? dwarf_begin_elf(s->nameless_elf, DWARF_C_READ, NULL)
-					      : NULL;
-		}
-		if (!s->nameless ||
-		    !dwarf_offdie(s->nameless, dwarf_dieoffset(skeleton), &nameless))
-			return false;
-		skeleton = &nameless;
+	char paths[2][LONGEST_PATH];
+	const char *file = string_of(skeleton, DW_AT_dwo_name, DW_AT_GNU_dwo_name);
+	const char *folder = string_of(skeleton, DW_AT_comp_dir, 0);
+	const char *slash = strrchr(s->dw_path, '/');
+	uint64_t refused = 0;
+	if (!file)
+		return false;
+	bool whole = file[0] == '/';
+	int n[2] = {
+		snprintf(paths[0], LONGEST_PATH, "%s%s%s", whole || !folder ? "" : folder,
+			 whole ? "" : "/", file),
+		snprintf(paths[1], LONGEST_PATH, "%.*s/%s", slash ? (int)(slash - s->dw_path) : 0,
+			 s->dw_path, file),
+	};
+	for (int i = 0; i < (whole ? 1 : 2); i++) {
+		if (n[i] < 0 || n[i] >= LONGEST_PATH)
+			continue;
+		symbol_evidence_look(s->evidence, paths[i]);
+		bool found = split_file_unit(paths[i], &s->split_units, skeleton, id, split,
+					     &refused);
+		if (refused && !s->lacking)
+			s->lacking = symbol_refused_words(paths[i], refused);
+		if (found)
+			return true;
 	}
-	memset(split, 0, sizeof *split);
-	return dwarf_cu_info(skeleton->cu, NULL, NULL, NULL, split, NULL, NULL, NULL) == 0 &&
-	       split->addr;
+	if (!s->lacking && n[0] > 0 && n[0] < LONGEST_PATH &&
+	    asprintf(&s->lacking, "%s is missing", paths[0]) < 0)
+		s->lacking = NULL;
+	return false;
 }
 
 /* A unit that cannot be read is remembered too, with an empty die, and gives NULL. */
@@ -202,10 +190,8 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 	uint64_t id = 0;
 	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, NULL, &id, NULL, NULL) == 0 &&
 	    type == DW_UT_skeleton) {
-		if (from_package(s, &u->die, id, &split) || from_file(s, &u->die, &split))
+		if (from_package(s, &u->die, id, &split) || from_file(s, &u->die, id, &split))
 			u->split = split;
-		else
-			note_lacking(s, &u->die);
 	}
 	if (index_functions(u, false) < 0)
 		return HEFT_ENOMEM;
@@ -431,7 +417,11 @@ static int read_lines(struct dwarf_source *s, struct unit *u)
 	if (!dwarf_attr(&u->die, DW_AT_stmt_list, &attr) || dwarf_formudata(&attr, &offset) != 0)
 		return 0;
 	u->folder = string_of(&u->die, DW_AT_comp_dir, 0);
-	u->has_lines = line_table_read(&u->lines, &s->sections, offset, u->answers, u->filled);
+	/* Each unit has its own table. Where a thousand units name one, libdw reads it once. */
+	if (s->line_bytes <= 2 * s->sections.line_size)
+		u->has_lines = line_table_read(&u->lines, &s->sections, offset, u->answers,
+					       u->filled);
+	s->line_bytes += u->lines.bytes;
 	u->paths = calloc((size_t)u->lines.file_count + 1, sizeof *u->paths);
 	return u->paths ? 0 : HEFT_ENOMEM;
 }
@@ -530,8 +520,7 @@ void dwarf_source_free(struct dwarf_source *s)
 	hash_index_fini(&s->unit_index);
 	vector_free(&s->unit_ranges);
 	split_package_close(s->package);
-	dwarf_end(s->nameless);
-	elf_end(s->nameless_elf);
+	split_units_fini(&s->split_units);
 	free(s->lacking);
 	free(s);
 }

@@ -13,6 +13,7 @@
 #include "symbol/symbol_module.h"
 
 #include "hosted/error.h"
+#include "hosted/number_words.h"
 #include "symbol/debug_file.h"
 #include "symbol/elf_section.h"
 #include "symbol/function_start.h"
@@ -20,6 +21,7 @@
 
 #include <elfutils/libdwelf.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -32,14 +34,15 @@ struct symbol_module {
 	uint8_t *build_id;
 	struct debug_file_search search;
 	struct symbol_evidence evidence;
-	Elf *elf; /* the file itself; NULL: only a debug file was found */
-	int fd;   /* -1: elf is in memory */
+	Elf *elf; /* the file itself, or the vdso; NULL: only a debug file was found */
+	struct elf_file file;
 	struct debug_file debug, alternate;
 	Elf *mini;
 	void *mini_memory, *vdso_memory;
 	Dwarf *dw, *alternate_dw;
 	struct dwarf_source *dwarf;
-	bool dwarf_tried, names_only, alternate_lacks, search_done;
+	char *lacking; /* words; NULL: the whole of what was looked for is there */
+	bool dwarf_tried, names_only, search_done;
 };
 
 void symbol_search_init(struct symbol_search *search, const struct symbol_options *options)
@@ -89,10 +92,9 @@ static enum symbol_state open_file(struct symbol_module *m, const struct symbol_
 		return SYMBOL_NOT_A_FILE;
 	} else {
 		symbol_evidence_look(&m->evidence, id->path);
-		m->fd = debug_file_open_regular(id->path);
-		if (m->fd < 0)
+		if (elf_file_open(&m->file, id->path) == ELF_FILE_MISSING)
 			return SYMBOL_MISSING;
-		m->elf = elf_begin(m->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+		m->elf = m->file.elf;
 	}
 	if (!m->elf || elf_kind(m->elf) != ELF_K_ELF)
 		return SYMBOL_NOT_ELF;
@@ -103,11 +105,10 @@ static enum symbol_state open_file(struct symbol_module *m, const struct symbol_
 
 static void close_file(struct symbol_module *m)
 {
-	elf_end(m->elf);
+	if (m->elf != m->file.elf)
+		elf_end(m->elf);
 	m->elf = NULL;
-	if (m->fd >= 0)
-		close(m->fd);
-	m->fd = -1;
+	elf_file_close(&m->file);
 	free(m->vdso_memory);
 	m->vdso_memory = NULL;
 }
@@ -119,7 +120,6 @@ int symbol_module_open(struct symbol_module **out, enum symbol_state *state, str
 	*out = NULL;
 	if (!m)
 		return HEFT_ENOMEM;
-	m->fd = -1;
 	m->pool = pool;
 	m->path = strdup(id->path ? id->path : "");
 	m->build_id = malloc(id->build_id_len + 1);
@@ -167,16 +167,29 @@ void symbol_module_close(struct symbol_module *m)
 	dwarf_source_free(m->dwarf);
 	dwarf_end(m->dw);
 	dwarf_end(m->alternate_dw);
-	debug_file_close(&m->alternate);
-	debug_file_close(&m->debug);
+	elf_file_close(&m->alternate.file);
+	elf_file_close(&m->debug.file);
 	elf_end(m->mini);
 	free(m->mini_memory);
 	close_file(m);
 	symbol_evidence_fini(&m->evidence);
 	name_cache_fini(&m->names);
+	free(m->lacking);
 	free(m->build_id);
 	free(m->path);
 	free(m);
+}
+
+char *symbol_refused_words(const char *path, uint64_t refused_bytes)
+{
+	char *words;
+	if (refused_bytes == UINT64_MAX)
+		return asprintf(&words, "%s has damaged packed sections", path) < 0 ? NULL : words;
+	return asprintf(&words,
+			"%s has packed sections that would become %s, which heft does not unpack",
+			path, words_size(refused_bytes).text) < 0
+		       ? NULL
+		       : words;
 }
 
 static bool has_dwarf(Elf *elf)
@@ -186,8 +199,8 @@ static bool has_dwarf(Elf *elf)
 }
 
 /* libdw unpacks every section it knows as soon as a file is opened, which for a distribution's
- * debug file is most of the time of a lookup. These are never needed here: they are hidden from it.
- * The headers are in memory, or in a private mapping. */
+ * debug file is most of the time of a lookup. Those that are never needed here are hidden from it. So
+ * is the name of dwz's file, which libdw would open by itself, whatever it is. */
 static void hide_sections(Elf *elf)
 {
 	static const char *const unneeded[] = {".debug_loclists", ".debug_loc",     ".debug_frame",
@@ -197,30 +210,34 @@ static void hide_sections(Elf *elf)
 		return;
 	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
 		GElf_Shdr shdr;
-		if (!gelf_getshdr(scn, &shdr) || !(shdr.sh_flags & SHF_COMPRESSED))
+		if (!gelf_getshdr(scn, &shdr))
 			continue;
 		const char *name = elf_strptr(elf, strings, shdr.sh_name);
-		for (size_t i = 0; name && i < sizeof unneeded / sizeof *unneeded; i++)
-			if (strcmp(name, unneeded[i]) == 0) {
-				shdr.sh_type = SHT_NOBITS;
-				gelf_update_shdr(scn, &shdr);
-				break;
-			}
+		bool hide = name && strcmp(name, ".gnu_debugaltlink") == 0;
+		for (size_t i = 0; name && (shdr.sh_flags & SHF_COMPRESSED) &&
+				   i < sizeof unneeded / sizeof *unneeded;
+		     i++)
+			hide |= strcmp(name, unneeded[i]) == 0;
+		if (hide)
+			elf_file_hide(scn);
 	}
 }
 
-static void find_alternate(struct symbol_module *m, const char *dw_path)
+static void find_alternate(struct symbol_module *m, struct elf_bytes link, const char *dw_path)
 {
-	const char *name;
-	const void *id;
-	if (dwelf_dwarf_gnu_debugaltlink(m->dw, &name, &id) <= 0)
+	if (!link.data)
 		return;
-	if (debug_file_find_alternate(&m->search, m->dw, dw_path, &m->alternate))
-		m->alternate_dw = dwarf_begin_elf(m->alternate.elf, DWARF_C_READ, NULL);
+	if (debug_file_find_alternate(&m->search, link, dw_path, &m->alternate)) {
+		hide_sections(m->alternate.file.elf);
+		m->alternate_dw = dwarf_begin_elf(m->alternate.file.elf, DWARF_C_READ, NULL);
+	}
 	if (m->alternate_dw)
 		dwarf_setalt(m->dw, m->alternate_dw);
-	else
-		m->alternate_lacks = true;
+	else if (m->alternate.file.refused_bytes)
+		m->lacking = symbol_refused_words(m->alternate.path,
+						  m->alternate.file.refused_bytes);
+	else if (asprintf(&m->lacking, "%s is missing", m->alternate.path) < 0)
+		m->lacking = NULL;
 }
 
 static int find_dwarf(struct symbol_module *m)
@@ -229,21 +246,28 @@ static int find_dwarf(struct symbol_module *m)
 		return 0;
 	m->dwarf_tried = true;
 	Elf *with_dwarf = m->elf;
+	uint64_t refused = m->file.refused_bytes;
 	const char *dw_path = m->path;
 	if (!has_dwarf(m->elf)) {
 		if (!m->search_done)
 			debug_file_find(&m->search, m->elf, &m->debug);
 		m->search_done = true;
-		with_dwarf = m->debug.elf;
-		dw_path = m->debug.path;
+		with_dwarf = m->debug.file.elf;
+		if (with_dwarf) {
+			refused = m->debug.file.refused_bytes;
+			dw_path = m->debug.path;
+		}
 	}
+	if (refused)
+		m->lacking = symbol_refused_words(dw_path, refused);
 	if (!with_dwarf || !has_dwarf(with_dwarf))
 		return 0;
+	struct elf_bytes link = elf_section_bytes(with_dwarf, ".gnu_debugaltlink");
 	hide_sections(with_dwarf);
 	m->dw = dwarf_begin_elf(with_dwarf, DWARF_C_READ, NULL);
 	if (!m->dw)
 		return 0;
-	find_alternate(m, dw_path);
+	find_alternate(m, link, dw_path);
 	m->dwarf = dwarf_source_new(&(struct dwarf_source_from){
 		.dw = m->dw,
 		.dw_path = dw_path,
@@ -278,14 +302,14 @@ static bool needs_symbol(const struct symbol_query *q)
 
 static int from_symbol_tables(struct symbol_module *m, struct symbol_query *queries, size_t count)
 {
-	if (m->elf && !m->mini && !m->debug.elf && !m->names_only)
+	if (m->elf && !m->mini && !m->debug.file.elf && !m->names_only)
 		m->mini = mini_debug_open(m->elf, &m->mini_memory);
 	struct {
 		Elf *elf;
 		uint32_t type;
 	} tables[] = {
 		{m->elf, SHT_SYMTAB},
-		{m->debug.elf, SHT_SYMTAB},
+		{m->debug.file.elf, SHT_SYMTAB},
 		{m->mini, SHT_SYMTAB},
 		{m->elf, SHT_DYNSYM},
 	};
@@ -341,12 +365,18 @@ enum symbol_debug symbol_module_debug(const struct symbol_module *m, const char 
 	*lacking = NULL;
 	if (!m->dwarf_tried)
 		return SYMBOL_DEBUG_NOT_ASKED;
-	if (!m->dwarf)
-		return SYMBOL_DEBUG_NONE;
-	*lacking = dwarf_source_lacking(m->dwarf);
-	if (m->alternate_lacks)
-		*lacking = m->alternate.path;
-	return *lacking ? SYMBOL_DEBUG_PARTIAL : SYMBOL_DEBUG_WHOLE;
+	*lacking = m->lacking;
+	if (!*lacking && m->dwarf)
+		*lacking = dwarf_source_lacking(m->dwarf);
+	if (*lacking)
+		return SYMBOL_DEBUG_PARTIAL;
+	return m->dwarf ? SYMBOL_DEBUG_WHOLE : SYMBOL_DEBUG_NONE;
+}
+
+bool symbol_module_changed(const struct symbol_module *m)
+{
+	return elf_file_changed(&m->file) || elf_file_changed(&m->debug.file) ||
+	       elf_file_changed(&m->alternate.file);
 }
 
 const struct symbol_evidence *symbol_module_evidence(const struct symbol_module *m)

@@ -22,6 +22,8 @@ void symbol_module_set_names_only(struct symbol_module *m, bool names_only);
 int symbol_module_lookup(struct symbol_module *m, struct symbol_query *queries, size_t count);
 /* After a lookup: the debug information that there was, and what the answers depend on. */
 enum symbol_debug symbol_module_debug(const struct symbol_module *m, const char **lacking);
+/* After a lookup: whether somebody changed or cut its files meanwhile, so that the answers may be wrong. */
+bool symbol_module_changed(const struct symbol_module *m);
 const struct symbol_evidence *symbol_module_evidence(const struct symbol_module *m);
 void symbol_module_close(struct symbol_module *m);
 

@@ -111,6 +111,13 @@ static int look_up(struct symbol_session *s, const struct symbol_module_id *id, 
 		return rc;
 	symbol_module_set_names_only(m, names_only);
 	rc = symbol_module_lookup(m, queries, count);
+	if (rc == 0 && symbol_module_changed(m)) {
+		for (size_t i = 0; i < count; i++)
+			queries[i] = (struct symbol_query){.address = queries[i].address};
+		outcome->state = SYMBOL_REPLACED;
+		symbol_module_close(m);
+		return 0;
+	}
 	enum symbol_debug debug = symbol_module_debug(m, &lacking);
 	if (rc == 0)
 		rc = copy_outcome(s, outcome, debug, lacking);

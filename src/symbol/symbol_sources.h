@@ -29,6 +29,9 @@ const char *name_cache_get(struct name_cache *c, const char *mangled); /* NULL: 
 void symbol_table_lookup(Elf *elf, uint32_t section_type, const struct symbol_query *queries,
 			 const char **names, size_t count);
 
+/* Says that sections of this file were not unpacked; the caller frees it. NULL: no memory. */
+char *symbol_refused_words(const char *path, uint64_t refused_bytes);
+
 struct dwarf_source;
 struct dwarf_source_from {
 	Dwarf *dw;
@@ -42,8 +45,7 @@ void dwarf_source_free(struct dwarf_source *s);
 /* Fills the queries' frames as far as the debug information goes. Queries are sorted by address.
  * Returns 0 or HEFT_ENOMEM. */
 int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *queries, size_t count);
-/* A file that a unit names as the place of its debug information and that was not found; NULL:
- * there was none. */
+/* As symbol_outcome's */
 const char *dwarf_source_lacking(const struct dwarf_source *s);
 
 #endif

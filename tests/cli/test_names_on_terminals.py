@@ -1,6 +1,7 @@
 """Names that a user or a program chose may hold what commands a terminal: heft shows it as \\xNN,
 wherever it prints a name."""
 
+import os
 import shutil
 import subprocess
 
@@ -87,3 +88,53 @@ def test_names_are_harmless(folder, words):
     done = subprocess.run([harness.HEFT, *words], cwd=folder, capture_output=True, timeout=60, check=False)
     assert done.stdout or done.stderr
     check(done)
+
+
+LINES = b"two\nlines\x1b[2J"  # a newline in a name must not make a line that looks like heft's own
+
+
+@pytest.fixture
+def running(folder):
+    """A sampled program of such a name, in a folder of such a name, that waits for its input to end."""
+    place = bytes(folder) + b"/" + LINES
+    os.makedirs(place, exist_ok=True)
+    source = folder / "wait.c"
+    source.write_text("""
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+	char byte, *block = malloc(1000000);
+	block[0] = 1;
+	return write(1, "x", 1) != 1 || read(0, &byte, 1) < 0 || !block[0];
+}
+""")
+    program = place + b"/" + LINES
+    subprocess.run(["gcc", *harness.C_FLAGS, b"-o", program, source], check=True)
+    env = dict(os.environ, HEFT_SAMPLE="4k", HEFT_DIR=os.fsdecode(place),
+               LD_PRELOAD=str(harness.BUILD / "libheft-preload.so"))
+    with subprocess.Popen([program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.read(1) == b"x"
+        yield process
+        process.stdin.close()
+
+
+def test_ctl_shows_a_name_in_one_line(running):
+    done = subprocess.run([harness.HEFT, "ctl", str(running.pid)], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    check(done)
+    assert [line[:9] for line in done.stdout.decode().splitlines()] == [
+        "process " + str(running.pid)[:1], "  samplin", "  rate   ", "  samples", "  live   ", "  allocat", "  cost   ",
+        "  session", "  held by"]
+
+
+def test_run_v_shows_a_name_in_one_line(folder):
+    place = bytes(folder) + b"/" + LINES
+    os.makedirs(place, exist_ok=True)
+    program = place + b"/quick" + LINES
+    subprocess.run(["gcc", *harness.C_FLAGS, b"-o", program, folder / "p.c"], check=True)
+    done = subprocess.run([harness.HEFT, "run", "-v", "-o", folder / "v.heft", "--force", "--", program],
+                          capture_output=True, timeout=60, check=False)
+    check(done)
+    assert b"recording process" in done.stderr
+    assert not any(line.strip().startswith(b"lines") for line in done.stderr.split(b"\n")), done.stderr

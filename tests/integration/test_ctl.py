@@ -97,6 +97,26 @@ def test_rate(service):
     assert state(service.pid)["sampling"] == "on"
 
 
+def test_a_path_of_another_namespace_is_not_followed(service, compiled, tmp_path):
+    """A process in a mount namespace of its own chooses what the path of its session file leads to here: the
+    session file of another program, which nobody asked to switch."""
+    if os.geteuid() or run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", tmp_path]).returncode:
+        pytest.skip("only root can mount, and not everywhere")
+    victim, = tmp_path.glob(f"{service.pid:x}.*")
+    settings = " ".join(f"{k}={v}" for k, v in session_env(tmp_path).items())
+    attacker = Service(["unshare", "--mount", "sh", "-c",
+                        f"mount -t tmpfs none {tmp_path} && exec env {settings} {compiled('service.c')}"])
+    attacker.do("keep 1 1")
+    name, = os.listdir(f"/proc/{attacker.pid}/root{tmp_path}")
+    os.link(victim, tmp_path / name)
+    ctl(attacker.pid, "rate=64k")
+    assert state(service.pid)["rate"] == "one sample per 4.0 KiB"
+    shown = state(attacker.pid)
+    assert shown["rate"] == "one sample per 64.0 KiB"
+    assert shown["session file"] == f"/proc/{attacker.pid}/root{tmp_path}/{name}"
+    attacker.end()
+
+
 @pytest.mark.parametrize("arguments, status, words", [
     ([], 2, "no process given"), (["x"], 2, "'x' is not a process id"), (["0"], 2, "not a process id"),
     (["1", "sample=maybe"], 2, "on, off or auto"), (["1", "rate=1"], 2, "from 1k to 1G"),

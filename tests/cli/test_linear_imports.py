@@ -1,0 +1,152 @@
+"""Files of other tools that ask for work beyond their size: deep stacks with a site on each frame, thousands of modules,
+one long name that everything has. Twice the file may cost at most about twice the instructions, which valgrind counts:
+time on a busy machine says nothing."""
+
+import json
+import os
+import re
+import shutil
+
+import pytest
+
+from harness import HEFT, run
+
+MOST = 2.3  # times the instructions for twice the file: what is linear has 2.0, what is quadratic up to 4
+N = 1500
+
+needs_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+
+
+def heaptrack(lines):
+    return "v 10400 3\nX prog\n" + "\n".join(lines) + "\n"
+
+
+def text(string):
+    return f"s {len(string):x} {string}"
+
+
+def deep(name, n):
+    """A stack of n frames with a site on each of them."""
+    lines = [text("/a/b"), text(name), "i 1 1 2"]
+    for i in range(n):
+        lines += [f"t 1 {i:x}", f"a 10 {i + 1:x}", f"+ {i:x}"]
+    return heaptrack(lines)
+
+
+def deep_allocator(n):
+    return deep("malloc", n)
+
+
+def deep_runtime(n):
+    return deep("std::allocator<int>::allocate", n)
+
+
+def long_name(n):
+    """A name as long as the rest of the file, and n instructions in the function of that name."""
+    lines = [text("/a/b"), text("x" * 30 * n)]
+    for i in range(n):
+        lines += [f"i {i + 1:x} 1 2", f"t {i + 1:x} 0", f"a 10 {i + 1:x}", f"+ {i:x}"]
+    return heaptrack(lines)
+
+
+def many_modules(n):
+    lines = [text("f")]
+    for i in range(n):
+        lines += [text(f"/m{i}"), f"i {i + 1:x} {i + 2:x} 1", f"t {i + 1:x} 0", f"a 10 {i + 1:x}", f"+ {i:x}"]
+    return heaptrack(lines)
+
+
+def many_mappings(n):
+    """A raw file: every address is in another module."""
+    lines = ["v 10400 3", "x 2 /p"]
+    lines += [f"m {len(f'/m{i}'):x} /m{i} {(i + 1) << 16:x} 0 1000" for i in range(n)]
+    for i in range(n):
+        lines += [f"t {((i + 1) << 16) + 5:x} 0", f"+ 10 {i + 1:x} {64 * i + 64:x}"]
+    return "\n".join(lines) + "\n"
+
+
+def dhat(frames, points):
+    numbers = dict(tb=10, tbk=1, tl=5, mb=10, mbk=1, gb=10, gbk=1, eb=0, ebk=0)
+    return json.dumps({"dhatFileVersion": 2, "mode": "heap", "verb": "Allocated", "bklt": True, "bkacc": False,
+                       "tu": "instrs", "Mtu": "Minstr", "tuth": 500, "cmd": "a", "pid": 1, "te": 100, "tg": 50,
+                       "pps": [dict(numbers, fs=fs) for fs in points], "ftbl": ["[root]", *frames]})
+
+
+def dhat_modules(n):
+    return dhat([f"0x{i + 1:x}: f (in /m{i})" for i in range(n)], [[i + 1] for i in range(n)])
+
+
+def jemalloc_modules(n):
+    lines = ["heap_v2/524288", "  t*: 1: 1 [0: 0]"]
+    for i in range(n):
+        lines += [f"@ 0x{((i + 1) << 16) + 5:x}", "  t*: 1: 10 [0: 0]"]
+    lines += ["", "MAPPED_LIBRARIES:"]
+    lines += [f"{(i + 1) << 16:x}-{((i + 1) << 16) + 4096:x} r-xp 00000000 fe:00 {i + 1} /m{i}" for i in range(n)]
+    return "\n".join(lines) + "\n"
+
+
+def jemalloc_threads(n):
+    lines = ["heap_v2/524288", "  t*: 1: 1 [0: 0]"]
+    lines += [f"  t{i}: 1: 10 [0: 0] name{i}" for i in range(n)]
+    return "\n".join([*lines, "@ 0x5", "  t*: 1: 10 [0: 0]", "", "MAPPED_LIBRARIES:"]) + "\n"
+
+
+def instructions(tmp_path, content):
+    path = tmp_path / "file"
+    path.write_text(content)
+    done = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp_path / 'callgrind'}", HEFT, "report", path],
+               timeout=300, env=dict(os.environ, HOME=str(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    return int(re.search(rb"Collected : (\d+)", done.stderr)[1])
+
+
+SMALL = {many_mappings: 4, jemalloc_modules: 4}  # what is quadratic there has a small part in small files
+
+
+@needs_valgrind
+@pytest.mark.parametrize("shape", [deep_allocator, deep_runtime, long_name, many_modules, many_mappings, dhat_modules,
+                                   jemalloc_modules, jemalloc_threads], ids=lambda f: f.__name__)
+def test_twice_the_file_costs_twice(tmp_path, shape):
+    start = instructions(tmp_path, shape(1))
+    n = SMALL.get(shape, 1) * N
+    once, twice = (instructions(tmp_path, shape(size)) - start for size in (n, 2 * n))
+    assert twice < MOST * once, (start, once, twice)
+
+
+def refused(tmp_path, content):
+    path = tmp_path / "file"
+    path.write_text(content)
+    done = run([HEFT, "report", path], timeout=300)
+    assert done.returncode == 1
+    return done.stderr.decode()
+
+
+def test_an_instruction_of_many_frames_under_many_traces(tmp_path):
+    """3,000 frames inlined into one instruction, called by 3,000 traces: 9 million frames of a file of 100 kB."""
+    n = 3000
+    lines = [text("/a/b"), text("f"), text("g"), "i 1 1 " + " ".join(f"{2 + k % 2} 0 0" for k in range(n)), "i 2 1 2"]
+    lines += [f"t 2 {i:x}" for i in range(n)]
+    for i in range(n):
+        lines += [f"t 1 {i + 1:x}", f"a 10 {n + i + 1:x}", f"+ {i:x}"]
+    assert "expected fewer frames for a file of this size" in refused(tmp_path, heaptrack(lines))
+
+
+def test_modules_one_after_each_trace(tmp_path):
+    lines = ["v 10400 3", "x 2 /p"]
+    for i in range(20000):
+        lines += [f"m 2 /m {(i * 7919 % 65537 + 1) << 16:x} 0 1000", f"t {((i + 1) << 16) + 5:x} 0"]
+    assert "expected modules ('m') together" in refused(tmp_path, "\n".join(lines) + "\n")
+
+
+def test_modules_again_after_each_dlopen(tmp_path):
+    """heaptrack writes all of them again: that stays fine."""
+    lines = ["v 10400 3", "x 2 /p"]
+    for load in range(300):
+        lines.append("m 1 -")
+        lines += [f"m 2 /m {(i + 1) << 16:x} 0 1000" for i in range(load + 1)]
+        lines += [f"t {((load + 1) << 16) + 5:x} 0", f"+ 10 {load + 1:x} {64 * load + 64:x}"]
+    path = tmp_path / "file"
+    path.write_text("\n".join(lines) + "\n")
+    done = run([HEFT, "report", "--json", path])
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["totals"]["allocations"] == 300
