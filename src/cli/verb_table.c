@@ -27,7 +27,15 @@
 	 0,                                                                                        \
 	 CLI_ARG,                                                                                  \
 	 "FILE",                                                                                   \
-	 "require the token in FILE's first line (needed beyond 127.0.0.1)",                       \
+	 "require a token of FILE: lines TOKEN [uid=UID|all] (needed beyond 127.0.0.1)",           \
+	 false}
+#define OPTION_SOCKET                                                                              \
+	{CLI_OPT_SOCKET,                                                                           \
+	 "socket",                                                                                 \
+	 0,                                                                                        \
+	 CLI_ARG,                                                                                  \
+	 "PATH",                                                                                   \
+	 "serve on a Unix socket too, where users see only their own processes",                   \
 	 false}
 #define OPTION_HOST                                                                                \
 	{CLI_OPT_HOST,                                                                             \
@@ -58,6 +66,7 @@ static const struct cli_option run_options[] = {
 	{CLI_OPT_LIMIT_SIZE, "limit-size", 0, CLI_ARG, "SIZE",
 	 "end the recording, not the program, at SIZE", false},
 	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as in Go, /metrics"),
+	OPTION_SOCKET,
 	OPTION_TOKEN,
 	OPTION_HOST,
 	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "keep serving for TIME after the end",
@@ -232,6 +241,7 @@ static const struct cli_option agent_options[] = {
 	{CLI_OPT_DIR, "dir", 0, CLI_ARG, "DIR",
 	 "where programs leave their session files (default: HEFT_DIR, or /run/heft)", false},
 	OPTION_LISTEN("where to serve them (default: 127.0.0.1:6070)"),
+	OPTION_SOCKET,
 	OPTION_TOKEN,
 	OPTION_HOST,
 	{CLI_OPT_OUTPUT_DIR, "output-dir", 0, CLI_ARG, "DIR",

@@ -224,13 +224,15 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 	struct routes_view routes;
 	struct http_server *server = NULL;
 	char token[33], url[160], way_in[PATH_MAX] = "";
+	struct http_token own_token = {.text = token, .sees = HTTP_SEES_ALL};
+	const struct http_tokens tokens = {.items = &own_token, .count = 1};
 	int signal_number;
 	http_make_token(token);
 	routes_view_init(&routes, c->recordings, c->count);
 	struct http_options options = {
 		.port = c->has_port ? c->port : USUAL_PORT,
 		.tries = c->has_port ? 0 : FURTHER_PORTS,
-		.token = token,
+		.tokens = &tokens,
 		.names = c->server_names,
 		.headers = routes_view_headers(),
 		.say = c->quiet ? NULL : say,

@@ -8,12 +8,22 @@
 #define HEFT_HTTP_HTTP_H
 
 #include "hosted/error.h"
+#include "hosted/vector.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct http_server;
+struct http_tokens;
+
+/* Whose things the sender of a request may see. Routes decide what belongs to whom. */
+enum http_sees { HTTP_SEES_NOTHING, HTTP_SEES_UID, HTTP_SEES_ALL };
+struct http_viewer {
+	enum http_sees sees;
+	uint32_t uid; /* for HTTP_SEES_UID */
+	bool known;   /* by a token or by the socket: may also change what it sees */
+};
 
 struct http_request {
 	const char *method; /* "GET" or "POST"; HEAD gets the answer of GET without the body */
@@ -25,6 +35,7 @@ struct http_request {
 	void *kept;          /* what the route kept when it was called before (http_later) */
 	const char *query;   /* the whole query as it was sent, not decoded; "": none */
 	uint64_t arrived_ns; /* monotonic_ns() when the whole request had arrived */
+	struct http_viewer viewer;
 };
 /* The decoded value of a query parameter; "" if it has no value; NULL: it is not there. */
 const char *http_query(const struct http_request *q, const char *name);
@@ -77,11 +88,15 @@ struct http_options {
 		address; /* NULL: 127.0.0.1; others than loopback need a token; IPv6: ::1 or [::1] */
 	uint16_t port;   /* 0: any free one */
 	uint16_t tries;  /* further ports to try if it is taken */
-	const char *token; /* NULL: none asked for */
-	/* Clients send the token as "Authorization: Bearer T", as the password of Basic with any name
+	/* A Unix socket to listen on as well; NULL: none. Its callers need no token: the kernel tells their
+	 * user, and they see what is theirs; root sees all. */
+	const char *socket;
+	bool socket_only;                 /* and on no port */
+	const struct http_tokens *tokens; /* NULL: none asked for */
+	/* Clients send a token as "Authorization: Bearer T", as the password of Basic with any name
 	 * (go tool pprof http://x:T@host/...), or as the query parameter "token". */
 	/* Further names of this server, for Host and Origin, separated by commas; NULL: none. A request that
-	 * uses another name is refused (DNS rebinding), unless it has the token. */
+	 * uses another name is refused (DNS rebinding), unless it has a token. */
 	const char *names;
 	struct http_limits limits;
 	const char *headers;           /* further lines "Name: value\n" on every answer, or NULL */
@@ -113,7 +128,18 @@ void http_restore_file_limit(void);
 int http_parse_listen(char *text, const char **address, uint16_t *port);
 /* Makes a token of 32 hex digits from the kernel's random numbers. */
 void http_make_token(char token[33]);
-/* Reads the first line of a file, which only its owner may read; it needs at least 16 characters. */
-int http_read_token(const char *path, char *token, size_t size, struct heft_error *err);
+
+struct http_token {
+	char *text;
+	enum http_sees sees;
+	uint32_t uid;
+};
+struct http_tokens {
+	VECTOR_MEMBERS(struct http_token);
+};
+/* Reads a file that only its owner may read: each line is a token of at least 16 characters, then "all",
+ * "uid=1000" or nothing, which means all. Empty lines and those that begin with '#' are skipped. */
+int http_tokens_read(struct http_tokens *t, const char *path, struct heft_error *err);
+void http_tokens_fini(struct http_tokens *t);
 
 #endif

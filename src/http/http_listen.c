@@ -141,7 +141,7 @@ int http_listen(const struct http_options *o, struct http_own_names *own, uint16
 	int rc = resolve(o->address, &a, err);
 	if (rc < 0)
 		return rc;
-	if (!o->token && !is_loopback(&a))
+	if (!o->tokens && !is_loopback(&a))
 		return heft_fail(
 			err, HEFT_EREFUSED,
 			"%s can be reached from other machines, and there is no token\n"

@@ -27,7 +27,6 @@ enum {
 
 struct pprof_routes {
 	struct source source;
-	const char *token;
 	struct snapshots *snapshots;
 	struct http_route table[6];
 	_Atomic uint32_t differences;
@@ -337,7 +336,7 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 	struct source_process p;
 	struct source_control c;
 	struct heft_error err = {0};
-	if (!r->token) {
+	if (!q->viewer.known) { /* it may be any user of the machine */
 		pprof_refuse(a, 403,
 			     "this server has no token, so nothing can be switched over HTTP\n"
 			     "start it with --token-file FILE, or use: heft ctl PID sample=on");
@@ -431,7 +430,7 @@ static void answer_no_slash(void *ctx, const struct http_request *q, struct http
 static void answer_metrics(void *ctx, const struct http_request *q, struct http_answer *a)
 {
 	struct pprof_routes *r = ctx;
-	const struct pprof_target all = {0};
+	const struct pprof_target all = {.viewer = q->viewer};
 	struct source_process *list;
 	uint32_t count;
 	struct http_stats stats;
@@ -453,7 +452,7 @@ static void answer_health(void *ctx, const struct http_request *q, struct http_a
 	http_answer_text(a, 200, "ok\n");
 }
 
-int pprof_routes_new(struct pprof_routes **out, const struct source *s, const char *token)
+int pprof_routes_new(struct pprof_routes **out, const struct source *s)
 {
 	struct pprof_routes *r = calloc(1, sizeof *r);
 	if (r && !(r->snapshots = snapshots_new(s))) {
@@ -464,7 +463,6 @@ int pprof_routes_new(struct pprof_routes **out, const struct source *s, const ch
 	if (!r)
 		return HEFT_ENOMEM;
 	r->source = *s;
-	r->token = token;
 	r->table[0] = (struct http_route){"GET", "/debug/pprof/*", answer_pprof, r, false, false};
 	r->table[1] = (struct http_route){"POST", "/debug/pprof/*", answer_pprof, r, false, false};
 	r->table[2] = (struct http_route){"GET", "/debug/pprof", answer_no_slash, r, false, true};
