@@ -30,8 +30,9 @@
 #include <unistd.h>
 
 enum {
-	USUAL_CONNECTIONS = 2048,
+	USUAL_CONNECTIONS = 4096,
 	SPARE_CONNECTIONS = 64, /* get 503 and are asked to come again */
+	LEAST_SHARE = 16,       /* connections of one address, if there are so many */
 	USUAL_BODY = 1 << 20,
 	MEMORY = 2 * HTTP_HEADERS, /* bytes of a connection; libmicrohttpd refuses more by itself */
 	PATIENCE = 8, /* a body up to so many times the limit is read before it gets 413 */
@@ -326,7 +327,7 @@ static void *on_first_line(void *ctx, const char *uri, struct MHD_Connection *mh
 	c->client = info ? info->socket_context : NULL;
 	pthread_mutex_lock(&s->lock);
 	s->active++;
-	if (c->client) {
+	if (c->client && !c->client->refused) {
 		c->client->asking = true;
 		c->client->deadline_ns = after(
 			monotonic_ns(), http_limit_ns(s->o.limits.request_ms, HTTP_REQUEST_MS));
@@ -350,7 +351,8 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **own,
 	pthread_mutex_lock(&s->lock);
 	if (c->client) {
 		c->client->asking = false;
-		c->client->reading = true;
+		c->client->answered = true;
+		c->client->reading = !c->client->refused;
 		c->client->since_ns = monotonic_ns();
 		c->client->deadline_ns = after(c->client->since_ns,
 					       http_limit_ns(s->o.limits.idle_ms, HTTP_IDLE_MS));
@@ -444,14 +446,18 @@ static void divide_connections(struct http_server *s)
 		wanted += d->sockets;
 	}
 	uint32_t sockets = http_raise_file_limit(wanted);
-	if (sockets == wanted)
-		return;
-	local->sockets = local->sockets && port->sockets ? sockets / 4
-			 : local->sockets                ? sockets
-							 : 0;
-	port->sockets = sockets - local->sockets;
-	for (int i = 0; i < 2; i++)
-		s->doors[i].connections = s->doors[i].sockets - s->doors[i].sockets / 4;
+	if (sockets < wanted) {
+		local->sockets = !local->sockets ? 0 : port->sockets ? sockets / 4 : sockets;
+		port->sockets = sockets - local->sockets;
+	}
+	for (int i = 0; i < 2; i++) {
+		struct http_door *d = &s->doors[i];
+		if (sockets < wanted)
+			d->connections = d->sockets - d->sockets / 4;
+		d->share = d->connections / 4 > LEAST_SHARE ? d->connections / 4 : LEAST_SHARE;
+		if (s->o.limits.per_address)
+			d->share = s->o.limits.per_address;
+	}
 }
 
 static int listen_all(struct http_server *s, int fds[2], struct heft_error *err)

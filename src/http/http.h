@@ -76,7 +76,8 @@ struct http_route {
 
 /* 0: the default, which is given here */
 struct http_limits {
-	uint32_t connections; /* 2048; a few more get 503, the rest wait */
+	uint32_t connections; /* 4096; a few more get 503, the rest wait */
+	uint32_t per_address; /* a quarter of them, and 16 at least */
 	uint32_t body_bytes;  /* of a POST: 1 MiB; more gets 413 */
 	uint32_t idle_ms;     /* a connection without a request: 60 s */
 	uint32_t request_ms;  /* a whole request from its first line on: 20 s */

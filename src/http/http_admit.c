@@ -161,18 +161,13 @@ static bool well_formed(struct http_connection *c)
 		return false;
 	}
 	pthread_mutex_lock(&s->lock);
-	bool full = c->client->door->clients > c->client->door->connections;
-	bool say = full && s->o.say && monotonic_ns() > after(s->said_full_ns, 60 * SECOND);
-	if (say)
-		s->said_full_ns = monotonic_ns();
+	bool refused = c->client->refused;
 	pthread_mutex_unlock(&s->lock);
-	if (say)
-		s->o.say("HTTP: too many connections; further ones are refused (503)");
-	if (full) {
+	if (refused) {
 		http_answer_text(&c->answer, 503, "too many connections; please try again later\n");
 		http_answer_header(&c->answer, "Retry-After", "5");
 	}
-	return !full;
+	return !refused;
 }
 
 void http_admit(struct http_connection *c, const char *method, const char *path)

@@ -22,6 +22,12 @@ enum {
 struct MHD_Connection;
 struct MHD_Daemon;
 
+/* Where a client is, as far as it counts for its share of the connections */
+struct http_address {
+	int family;
+	uint64_t number;
+};
+
 /* What clients come in by: the port, or the Unix socket */
 struct http_door {
 	struct http_server *server;
@@ -29,6 +35,7 @@ struct http_door {
 	bool local;                /* the Unix socket */
 	uint32_t sockets;          /* at most; those above the limit of connections get 503 */
 	uint32_t connections;      /* at most */
+	uint32_t share;            /* of them, for one address */
 	uint32_t clients;          /* now */
 };
 
@@ -37,9 +44,12 @@ struct client {
 	struct client *next, **at;
 	struct http_door *door;
 	struct http_viewer peer; /* at the other end of a Unix socket */
+	struct http_address address;
 	int fd;
-	bool asking;  /* a request has begun */
-	bool reading; /* ... or may begin, and is not complete */
+	bool refused;  /* gets 503, or has got it */
+	bool answered; /* had an answer before */
+	bool asking;   /* a request has begun */
+	bool reading;  /* ... or may begin, and is not complete */
 	uint64_t since_ns, deadline_ns;
 };
 
@@ -120,6 +130,8 @@ void http_give_up_waiting(struct http_server *s);
 /* A connection was accepted: *context becomes its client, or NULL if memory runs out. */
 void http_client_begins(struct http_door *d, struct MHD_Connection *mhd, void **context);
 void http_client_ends(struct client *k); /* NULL is nothing */
+/* Ends the connection of a client that is still sending, with 503. */
+void http_turn_away_locked(struct client *k);
 
 /* ---- http_admit.c */
 

@@ -198,6 +198,10 @@ static void end_late_clients(struct http_server *s, uint64_t now)
 		bool late = k->deadline_ns <= now;
 		if (crowded && !k->asking && k->deadline_ns != NEVER)
 			late = late || after(k->since_ns, http_limit_ns(0, CROWDED_MS)) <= now;
+		if (late && k->refused && k->reading) {
+			http_turn_away_locked(k);
+			continue;
+		}
 		if (!late && !(k->reading && has_hung_up(k->fd) && is_drained(k->fd)))
 			continue;
 		shutdown(k->fd, SHUT_RDWR);

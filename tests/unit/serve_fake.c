@@ -1,6 +1,6 @@
 /* Serves made-up processes (fake_source.h) for tests/integration/test_http.py, until its standard
  * input ends. Prints its port. Options are words: token=T check slow=MS off many ended none
- * connections=N idle=MS request=MS files=N address=A tokens=FILE socket=PATH only owners=UID,UID,... */
+ * connections=N each=N idle=MS request=MS files=N address=A tokens=FILE socket=PATH only owners=UID,UID,... */
 #include "pprof/routes_pprof.h"
 
 #include "fake_source.h"
@@ -91,6 +91,7 @@ int main(int argc, char **argv)
 		.socket_only = value_of(argc, argv, "only"),
 		.tokens = tokens.count ? &tokens : NULL,
 		.limits = {.connections = number_of(argc, argv, "connections"),
+			   .per_address = number_of(argc, argv, "each"),
 			   .idle_ms = number_of(argc, argv, "idle"),
 			   .request_ms = number_of(argc, argv, "request")},
 	};
