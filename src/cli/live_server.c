@@ -34,6 +34,8 @@ int live_server_init(struct live_server *s, const struct serve_options *o, struc
 	int rc = has_port(s) ? parse_listen(s, err) : 0;
 	if (rc == 0 && o->token_file)
 		rc = http_tokens_read(&s->tokens, o->token_file, err);
+	if (rc == 0 && o->tls.cert)
+		rc = http_tls_read(&s->tls, &o->tls, err);
 	return rc;
 }
 
@@ -47,6 +49,7 @@ int live_server_start(void *server, struct heft_error *err)
 		.port = s->port,
 		.socket = s->o.socket,
 		.socket_only = !has_port(s),
+		.tls = s->tls.cert ? &s->tls : NULL,
 		.tokens = s->tokens.count ? &s->tokens : NULL,
 		.names = s->o.names,
 		.say = cli_say,
@@ -63,9 +66,10 @@ void live_server_place(const struct live_server *s, char *text, size_t size)
 	bool bare_v6 = strchr(address, ':') && address[0] != '[';
 	size_t length = 0;
 	if (has_port(s))
-		length = (size_t)snprintf(text, size, "http://%s%s%s:%u/debug/pprof/%s",
-					  bare_v6 ? "[" : "", address, bare_v6 ? "]" : "",
-					  http_server_port(s->http), s->o.socket ? " and " : "");
+		length = (size_t)snprintf(text, size, "http%s://%s%s%s:%u/debug/pprof/%s",
+					  s->tls.cert ? "s" : "", bare_v6 ? "[" : "", address,
+					  bare_v6 ? "]" : "", http_server_port(s->http),
+					  s->o.socket ? " and " : "");
 	if (s->o.socket && length < size)
 		snprintf(text + length, size - length, "the socket %s", s->o.socket);
 }
@@ -76,5 +80,6 @@ void live_server_fini(struct live_server *s)
 	if (s->routes)
 		pprof_routes_free(s->routes);
 	http_tokens_fini(&s->tokens);
+	http_tls_fini(&s->tls);
 	process_set_fini(&s->set);
 }

@@ -14,6 +14,7 @@ struct live_server {
 	const char *address; /* points into listen */
 	uint16_t port;
 	struct http_tokens tokens;
+	struct http_tls tls;
 	struct http_server *http;
 	struct pprof_routes *routes;
 };

@@ -11,6 +11,9 @@ void serve_options_set(struct serve_options *o, const struct cli_option *option,
 	case CLI_OPT_SOCKET: o->socket = value; break;
 	case CLI_OPT_TOKEN_FILE: o->token_file = value; break;
 	case CLI_OPT_HOST: o->names = value; break;
+	case CLI_OPT_TLS_CERT: o->tls.cert = value; break;
+	case CLI_OPT_TLS_KEY: o->tls.key = value; break;
+	case CLI_OPT_TLS_CLIENT_CA: o->tls.client_ca = value; break;
 	default: break;
 	}
 }
@@ -25,6 +28,15 @@ bool serve_options_wanted(const struct serve_options *o)
 	return has_port(o) || o->socket;
 }
 
+int serve_options_check_tls(const struct serve_options *o, const struct cli_verb *verb)
+{
+	if (!o->tls.cert != !o->tls.key)
+		return cli_usage_error(verb, "--tls-cert and --tls-key go together");
+	if (o->tls.client_ca && !o->tls.cert)
+		return cli_usage_error(verb, "--tls-client-ca needs --tls-cert and --tls-key");
+	return 0;
+}
+
 int serve_options_check(const struct serve_options *o, const struct cli_verb *verb)
 {
 	const char *alone = o->token_file ? "--token-file" : o->names ? "--host" : NULL;
@@ -32,5 +44,7 @@ int serve_options_check(const struct serve_options *o, const struct cli_verb *ve
 		return cli_usage_error(verb, "%s needs --listen", alone);
 	if (o->listen && !serve_options_wanted(o))
 		return cli_usage_error(verb, "--listen=none needs --socket");
-	return 0;
+	if ((o->tls.cert || o->tls.key || o->tls.client_ca) && !has_port(o))
+		return cli_usage_error(verb, "--tls-cert needs --listen");
+	return serve_options_check_tls(o, verb);
 }

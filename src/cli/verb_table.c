@@ -45,6 +45,13 @@
 	 "NAME[,NAME]",                                                                            \
 	 "further names that requests may use for this server, as behind a proxy",                 \
 	 false}
+#define OPTION_OF_FILE(id, name, help) {id, name, 0, CLI_ARG, "FILE", help, false}
+#define OPTIONS_TLS                                                                                \
+	OPTION_OF_FILE(CLI_OPT_TLS_CERT, "tls-cert",                                               \
+		       "serve HTTPS with the certificate in FILE (PEM)"),                          \
+		OPTION_OF_FILE(CLI_OPT_TLS_KEY, "tls-key", "the key of the certificate"),          \
+		OPTION_OF_FILE(CLI_OPT_TLS_CLIENT_CA, "tls-client-ca",                             \
+			       "answer clients with certificates of these authorities")
 #define OPTION_AT                                                                                  \
 	{CLI_OPT_AT, "at",   0,                                                                    \
 	 CLI_ARG,    "TIME", "only what was live at TIME, at the peak or end, or left at exit",    \
@@ -69,6 +76,7 @@ static const struct cli_option run_options[] = {
 	OPTION_SOCKET,
 	OPTION_TOKEN,
 	OPTION_HOST,
+	OPTIONS_TLS,
 	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "keep serving for TIME after the end",
 	 false},
 	OPTION_QUIET,
@@ -207,6 +215,7 @@ static const struct cli_option view_options[] = {
 	 "serve on port N; 0 is any free one (default: 7777, or the next free one)", false},
 	{CLI_OPT_NO_OPEN, "no-open", 0, CLI_NO_ARG, NULL, "do not open a browser", false},
 	OPTION_HOST,
+	OPTIONS_TLS,
 	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "open the page at TIME, at the peak or the end",
 	 false},
 	OPTION_QUIET,
@@ -244,6 +253,7 @@ static const struct cli_option agent_options[] = {
 	OPTION_SOCKET,
 	OPTION_TOKEN,
 	OPTION_HOST,
+	OPTIONS_TLS,
 	{CLI_OPT_OUTPUT_DIR, "output-dir", 0, CLI_ARG, "DIR",
 	 "where to save the last profiles of ended programs (default: /var/lib/heft)", false},
 	{CLI_OPT_KEEP, "keep", 0, CLI_ARG, "N|TIME",

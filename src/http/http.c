@@ -29,6 +29,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+
 enum {
 	USUAL_CONNECTIONS = 4096,
 	SPARE_CONNECTIONS = 64, /* get 503 and are asked to come again */
@@ -393,9 +395,23 @@ static void on_client(void *ctx, struct MHD_Connection *mhd, void **context,
 static bool open_door(struct http_door *d, int fd)
 {
 	struct http_server *s = d->server;
+	const struct http_tls *tls = d->local ? NULL : s->o.tls;
+	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUSPEND_RESUME;
+	struct MHD_OptionItem secure[5] = {{MHD_OPTION_END, 0, NULL}};
+	if (tls) {
+		flags |= MHD_USE_TLS;
+		secure[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, tls->cert};
+		secure[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key};
+		secure[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0,
+						    (void *)(uintptr_t)TLS_PRIORITIES};
+		secure[3] = (struct MHD_OptionItem){tls->client_ca ? MHD_OPTION_HTTPS_MEM_TRUST
+								   : MHD_OPTION_END,
+						    0, tls->client_ca};
+		secure[4] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+	}
 	d->daemon = MHD_start_daemon(
-		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL, on_request,
-		s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)d->sockets,
+		flags, 0, NULL, NULL, on_request, s, MHD_OPTION_ARRAY, secure,
+		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)d->sockets,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)(http_limit_ns(s->o.limits.idle_ms, HTTP_IDLE_MS) / SECOND) + 1,
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_client, d,

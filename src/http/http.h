@@ -16,13 +16,14 @@
 
 struct http_server;
 struct http_tokens;
+struct http_tls;
 
 /* Whose things the sender of a request may see. Routes decide what belongs to whom. */
 enum http_sees { HTTP_SEES_NOTHING, HTTP_SEES_UID, HTTP_SEES_ALL };
 struct http_viewer {
 	enum http_sees sees;
 	uint32_t uid; /* for HTTP_SEES_UID */
-	bool known;   /* by a token or by the socket: may also change what it sees */
+	bool known;   /* by a token, a certificate or the socket: may also change what it sees */
 };
 
 struct http_request {
@@ -86,18 +87,19 @@ struct http_limits {
 
 struct http_options {
 	const char *
-		address; /* NULL: 127.0.0.1; others than loopback need a token; IPv6: ::1 or [::1] */
-	uint16_t port;   /* 0: any free one */
-	uint16_t tries;  /* further ports to try if it is taken */
+		address; /* NULL: 127.0.0.1; others than loopback need tokens or client_ca; IPv6: ::1 or [::1] */
+	uint16_t port;  /* 0: any free one */
+	uint16_t tries; /* further ports to try if it is taken */
 	/* A Unix socket to listen on as well; NULL: none. Its callers need no token: the kernel tells their
 	 * user, and they see what is theirs; root sees all. */
 	const char *socket;
 	bool socket_only;                 /* and on no port */
+	const struct http_tls *tls;       /* for the port; NULL: it speaks plain HTTP */
 	const struct http_tokens *tokens; /* NULL: none asked for */
 	/* Clients send a token as "Authorization: Bearer T", as the password of Basic with any name
 	 * (go tool pprof http://x:T@host/...), or as the query parameter "token". */
 	/* Further names of this server, for Host and Origin, separated by commas; NULL: none. A request that
-	 * uses another name is refused (DNS rebinding), unless it has a token. */
+	 * uses another name is refused (DNS rebinding), unless it has a token or a certificate. */
 	const char *names;
 	struct http_limits limits;
 	const char *headers;           /* further lines "Name: value\n" on every answer, or NULL */
@@ -105,7 +107,7 @@ struct http_options {
 };
 
 /* Routes end with a NULL path. They, and everything in the options, must live as long as the server. An
- * address that is not loopback needs a token: HEFT_EREFUSED says what to do. */
+ * address that is not loopback needs tokens or client_ca: HEFT_EREFUSED says what to do. */
 int http_server_start(struct http_server **out, const struct http_options *o,
 		      const struct http_route *routes, struct heft_error *err);
 uint16_t http_server_port(const struct http_server *s);
@@ -142,5 +144,18 @@ struct http_tokens {
  * "uid=1000" or nothing, which means all. Empty lines and those that begin with '#' are skipped. */
 int http_tokens_read(struct http_tokens *t, const char *path, struct heft_error *err);
 void http_tokens_fini(struct http_tokens *t);
+
+struct http_tls_files {
+	const char *cert, *key;
+	const char *client_ca; /* NULL: clients need no certificate */
+};
+/* PEM texts */
+struct http_tls {
+	char *cert, *key, *client_ca;
+};
+/* Reads and checks the files; only the owner and the group of the key may be able to read it. A client whose
+ * certificate client_ca signed is known and sees all. */
+int http_tls_read(struct http_tls *t, const struct http_tls_files *f, struct heft_error *err);
+void http_tls_fini(struct http_tls *t);
 
 #endif

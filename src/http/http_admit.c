@@ -92,13 +92,14 @@ static bool names_are_own(struct http_connection *c, bool identified)
 	struct http_server *s = c->server;
 	const char *host = http_header(&c->request, "Host");
 	const char *origin = http_header(&c->request, "Origin");
+	const char *scheme = s->o.tls ? "https" : "http";
 	if (host && !identified && !http_host_is_own(&s->own, host)) {
-		http_answer_text(
-			&c->answer, 403,
-			"this server does not answer to the name in the Host header\nask "
-			"for http://%s:%u/ or http://localhost:%u/, or give the server this "
-			"name: --host NAME\n",
-			s->own.any ? "127.0.0.1" : s->own.address, s->port, s->port);
+		http_answer_text(&c->answer, 403,
+				 "this server does not answer to the name in the Host header\nask "
+				 "for %s://%s:%u/ or %s://localhost:%u/, or give the server this "
+				 "name: --host NAME\n",
+				 scheme, s->own.any ? "127.0.0.1" : s->own.address, s->port, scheme,
+				 s->port);
 		return false;
 	}
 	/* Browsers send passwords also with requests of other pages. */
@@ -110,16 +111,27 @@ static bool names_are_own(struct http_connection *c, bool identified)
 	return true;
 }
 
+static void refuse_unknown(struct http_connection *c)
+{
+	if (!c->server->o.tokens)
+		http_answer_text(&c->answer, 403, "a client certificate is needed\n");
+	else
+		http_answer_text(
+			&c->answer, 401,
+			"a token is needed: the header \"Authorization: Bearer TOKEN\", "
+			"?token=TOKEN,\nor http://x:TOKEN@... where programs take passwords\n");
+}
+
 /* Checks who asks, and fills in whose things it may see. True: the request is allowed. A token says more than
- * the socket that it comes by. */
+ * the socket or the certificate that it comes with. */
 static bool may_ask(struct http_connection *c)
 {
 	struct http_server *s = c->server;
 	struct http_viewer *viewer = &c->request.viewer;
 	const struct http_viewer *peer = &c->client->peer;
-	bool local = c->client->door->local;
+	bool local = c->client->door->local, trusted = http_tls_is_trusted(c);
 	enum credentials given = credentials_of(c, viewer);
-	if (!names_are_own(c, given == RIGHT || local))
+	if (!names_are_own(c, given == RIGHT || local || trusted))
 		return false;
 	if (given == RIGHT || c->route->open)
 		return true;
@@ -134,13 +146,12 @@ static bool may_ask(struct http_connection *c)
 					 "this server does not know the user who asks\n");
 		return peer->known;
 	}
-	if (!s->o.tokens) {
-		viewer->sees = HTTP_SEES_ALL;
+	bool anybody = !s->o.tokens && !(s->o.tls && s->o.tls->client_ca);
+	if (trusted || anybody) {
+		*viewer = (struct http_viewer){.sees = HTTP_SEES_ALL, .known = trusted};
 		return true;
 	}
-	http_answer_text(&c->answer, 401,
-			 "a token is needed: the header \"Authorization: Bearer TOKEN\", "
-			 "?token=TOKEN,\nor http://x:TOKEN@... where programs take passwords\n");
+	refuse_unknown(c);
 	return false;
 }
 

@@ -72,8 +72,9 @@ void http_turn_away_locked(struct client *k)
 	struct http_server *s = k->door->server;
 	k->refused = true;
 	k->deadline_ns = NEVER;
-	if (k->asking || !k->answered) { /* else it waits for no answer */
-		send(k->fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (k->asking || !k->answered) {         /* else it waits for no answer */
+		if (k->door->local || !s->o.tls) /* a TLS client only sees the end */
+			send(k->fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 		s->requests++;
 		s->failed++;
 	}

@@ -48,8 +48,9 @@ struct client {
 	int fd;
 	bool refused;  /* gets 503, or has got it */
 	bool answered; /* had an answer before */
-	bool asking;   /* a request has begun */
-	bool reading;  /* ... or may begin, and is not complete */
+	bool certificate_checked, certificate_right;
+	bool asking;  /* a request has begun */
+	bool reading; /* ... or may begin, and is not complete */
 	uint64_t since_ns, deadline_ns;
 };
 
@@ -132,6 +133,11 @@ void http_client_begins(struct http_door *d, struct MHD_Connection *mhd, void **
 void http_client_ends(struct client *k); /* NULL is nothing */
 /* Ends the connection of a client that is still sending, with 503. */
 void http_turn_away_locked(struct client *k);
+
+/* ---- http_tls.c */
+
+/* The client has shown a certificate that the server trusts. */
+bool http_tls_is_trusted(struct http_connection *c);
 
 /* ---- http_admit.c */
 

@@ -1,6 +1,6 @@
 /* Serves made-up processes (fake_source.h) for tests/integration/test_http.py, until its standard
  * input ends. Prints its port. Options are words: token=T check slow=MS off many ended none
- * connections=N each=N idle=MS request=MS files=N address=A tokens=FILE socket=PATH only owners=UID,UID,... */
+ * connections=N each=N idle=MS request=MS files=N address=A tokens=FILE cert=FILE key=FILE ca=FILE socket=PATH only owners=UID,UID,... */
 #include "pprof/routes_pprof.h"
 
 #include "fake_source.h"
@@ -15,6 +15,17 @@ static void answer_count(void *ctx, const struct http_request *q, struct http_an
 	(void)ctx;
 	(void)q;
 	http_answer_text(a, 200, "%d", atomic_load(&fake.snapshots));
+}
+
+static void answer_large(void *ctx, const struct http_request *q, struct http_answer *a)
+{
+	(void)ctx;
+	(void)q;
+	size_t bytes = 32u << 20;
+	char *body = malloc(bytes);
+	if (body)
+		memset(body, 'x', bytes);
+	http_answer_body(a, 200, "application/octet-stream", body, body ? bytes : 0);
 }
 
 static const char *value_of(int argc, char **argv, const char *name)
@@ -79,15 +90,25 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", err.message);
 		return 1;
 	}
+	const struct http_tls_files tls_files = {value_of(argc, argv, "cert"),
+						 value_of(argc, argv, "key"),
+						 value_of(argc, argv, "ca")};
+	struct http_tls tls = {0};
+	if (tls_files.cert && http_tls_read(&tls, &tls_files, &err) < 0) {
+		fprintf(stderr, "%s\n", err.message);
+		return 1;
+	}
 	if (pprof_routes_new(&routes, &source) < 0)
 		return 2;
 	uint32_t n = 0;
 	for (const struct http_route *r = pprof_routes_table(routes); r->path; r++)
 		table[n++] = *r;
 	table[n] = (struct http_route){"GET", "/test/snapshots", answer_count, NULL, true, true};
+	table[n + 1] = (struct http_route){"GET", "/test/large", answer_large, NULL, true, false};
 	struct http_options o = {
 		.address = value_of(argc, argv, "address"),
 		.socket = value_of(argc, argv, "socket"),
+		.tls = tls.cert ? &tls : NULL,
 		.socket_only = value_of(argc, argv, "only"),
 		.tokens = tokens.count ? &tokens : NULL,
 		.limits = {.connections = number_of(argc, argv, "connections"),
@@ -105,6 +126,7 @@ int main(int argc, char **argv)
 		;
 	http_server_stop(server);
 	pprof_routes_free(routes);
+	http_tls_fini(&tls);
 	if (file)
 		http_tokens_fini(&tokens);
 	return 0;
