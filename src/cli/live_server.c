@@ -77,6 +77,8 @@ void live_server_place(const struct live_server *s, char *text, size_t size)
 void live_server_fini(struct live_server *s)
 {
 	http_server_stop(s->http);
+	if (s->o.socket) /* also if the server was a process that has ended */
+		http_remove_socket(s->o.socket);
 	if (s->routes)
 		pprof_routes_free(s->routes);
 	http_tokens_fini(&s->tokens);

@@ -485,9 +485,18 @@ static int listen_all(struct http_server *s, int fds[2], struct heft_error *err)
 	if (!s->o.socket)
 		return 0;
 	fds[1] = rc = http_listen_local(s->o.socket, &s->local, err);
-	if (rc < 0 && fds[0] >= 0)
-		close(fds[0]);
 	return rc < 0 ? rc : 0;
+}
+
+static int open_sockets(struct http_server *s, int fds[2], struct heft_error *err)
+{
+	int rc = listen_all(s, fds, err);
+	if (rc == 0 && s->o.confine)
+		rc = s->o.confine(err);
+	for (int i = 0; rc < 0 && i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return rc;
 }
 
 int http_server_start(struct http_server **out, const struct http_options *o,
@@ -505,7 +514,7 @@ int http_server_start(struct http_server **out, const struct http_options *o,
 		s->o.limits.body_bytes = USUAL_BODY;
 	init_threads(s);
 	divide_connections(s);
-	int rc = listen_all(s, fds, err);
+	int rc = open_sockets(s, fds, err);
 	s->own.further = o->names;
 	if (rc == 0)
 		rc = start_threads(s, fds, err);
@@ -540,7 +549,6 @@ void http_server_stop(struct http_server *s)
 	int fds[2];
 	for (int i = 0; i < 2; i++)
 		fds[i] = s->doors[i].daemon ? MHD_quiesce_daemon(s->doors[i].daemon) : -1;
-	http_remove_local(&s->local);
 	pthread_mutex_lock(&s->lock);
 	s->stopping = true; /* from here on no request is suspended */
 	pthread_cond_broadcast(&s->work);
@@ -559,6 +567,8 @@ void http_server_stop(struct http_server *s)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	}
+	if (s->o.socket)
+		http_remove_socket(s->o.socket);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->work);
 	pthread_cond_destroy(&s->tick);

@@ -104,6 +104,9 @@ struct http_options {
 	struct http_limits limits;
 	const char *headers;           /* further lines "Name: value\n" on every answer, or NULL */
 	void (*say)(const char *text); /* says what goes wrong while serving; NULL: silence */
+	/* Called when all sockets are open, and before anything is read from one: gives up privileges. NULL: has
+	 * none. 0 or a negative code, which ends the server. */
+	int (*confine)(struct heft_error *err);
 };
 
 /* Routes end with a NULL path. They, and everything in the options, must live as long as the server. An
@@ -120,6 +123,10 @@ struct http_stats {
 	uint64_t refused, failed; /* requests that were answered with 4xx and with 5xx */
 };
 void http_request_stats(const struct http_request *q, struct http_stats *stats);
+
+/* Removes a Unix socket that no server answers any more. http_server_stop does this; if the server gave up its
+ * privileges, or was killed, another process has to. */
+void http_remove_socket(const char *path);
 
 /* The server raises the soft limit of open files as far as the hard limit allows. Whoever starts programs
  * calls this in the child before exec, to give it heft's original limit. It may be called after fork, and

@@ -40,7 +40,20 @@ static uint32_t stranger_uid(void)
 	return uid;
 }
 
-/* Removes what an ended server left. */
+/* Whether there is a socket at the path that no server answers. */
+static bool is_dead(const char *path, const struct sockaddr_un *at)
+{
+	struct stat st;
+	if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return false;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int rc = fd < 0 ? 0 : connect(fd, (const struct sockaddr *)at, sizeof *at);
+	bool dead = rc < 0 && errno == ECONNREFUSED;
+	if (fd >= 0)
+		close(fd);
+	return dead;
+}
+
 static int make_room(const char *path, const struct sockaddr_un *at, struct heft_error *err)
 {
 	struct stat st;
@@ -49,12 +62,7 @@ static int make_room(const char *path, const struct sockaddr_un *at, struct heft
 	if (!S_ISSOCK(st.st_mode))
 		return heft_fail(err, HEFT_EREFUSED,
 				 "%s exists and is not a socket\ngive --socket another path", path);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)at, sizeof *at);
-	bool dead = rc < 0 && errno == ECONNREFUSED;
-	if (fd >= 0)
-		close(fd);
-	if (!dead)
+	if (!is_dead(path, at))
 		return heft_fail(err, HEFT_EIO,
 				 "the socket %s is used by another program\n"
 				 "give --socket another path",
@@ -64,47 +72,48 @@ static int make_room(const char *path, const struct sockaddr_un *at, struct heft
 	return 0;
 }
 
-static int bind_local(struct http_local *l, const struct sockaddr_un *at, struct heft_error *err)
+static bool set_path(struct sockaddr_un *at, const char *path)
 {
-	struct stat st;
+	*at = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (!*path || strlen(path) >= sizeof at->sun_path)
+		return false;
+	strcpy(at->sun_path, path);
+	return true;
+}
+
+void http_remove_socket(const char *path)
+{
+	struct sockaddr_un at;
+	if (set_path(&at, path) && is_dead(path, &at))
+		unlink(path);
+}
+
+static int bind_local(const char *path, const struct sockaddr_un *at, struct heft_error *err)
+{
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return heft_fail_errno(err, "cannot make the socket %s", l->path);
-	if (bind(fd, (const struct sockaddr *)at, sizeof *at) < 0 || lstat(l->path, &st) < 0 ||
-	    fchmodat(AT_FDCWD, l->path, 0666, AT_SYMLINK_NOFOLLOW) < 0 || listen(fd, 1024) < 0) {
-		int rc = heft_fail_errno(err, "cannot listen on the socket %s", l->path);
+		return heft_fail_errno(err, "cannot make the socket %s", path);
+	if (bind(fd, (const struct sockaddr *)at, sizeof *at) < 0 ||
+	    fchmodat(AT_FDCWD, path, 0666, AT_SYMLINK_NOFOLLOW) < 0 || listen(fd, 1024) < 0) {
+		int rc = heft_fail_errno(err, "cannot listen on the socket %s", path);
 		close(fd);
 		return rc;
 	}
-	l->device = st.st_dev;
-	l->inode = st.st_ino;
 	return fd;
 }
 
 int http_listen_local(const char *path, struct http_local *l, struct heft_error *err)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	if (!*path || strlen(path) >= sizeof at.sun_path)
+	struct sockaddr_un at;
+	if (!set_path(&at, path))
 		return heft_fail(err, HEFT_EUSAGE, "the path of a socket has 1 to %zu characters",
 				 sizeof at.sun_path - 1);
-	strcpy(at.sun_path, path);
 	int rc = make_room(path, &at, err);
 	if (rc < 0)
 		return rc;
-	l->path = path;
 	l->has_stranger = !knows_all_users();
 	l->stranger = stranger_uid();
-	rc = bind_local(l, &at, err);
-	if (rc < 0)
-		l->path = NULL;
-	return rc;
-}
-
-void http_remove_local(const struct http_local *l)
-{
-	struct stat st;
-	if (l->path && lstat(l->path, &st) == 0 && st.st_dev == l->device && st.st_ino == l->inode)
-		unlink(l->path);
+	return bind_local(path, &at, err);
 }
 
 void http_peer_viewer(const struct http_local *l, int fd, struct http_viewer *viewer)

@@ -5,8 +5,6 @@
 
 #include "http/http.h"
 
-#include <sys/types.h>
-
 enum http_answer_kind {
 	HTTP_NO_ANSWER,
 	HTTP_WHOLE,
@@ -53,15 +51,11 @@ int http_listen(const struct http_options *o, struct http_own_names *own, uint16
 		struct heft_error *err);
 /* The Unix socket of a server */
 struct http_local {
-	const char *path; /* NULL: none */
-	dev_t device;
-	ino_t inode;
 	bool has_stranger; /* users that this namespace does not know have the uid `stranger` */
 	uint32_t stranger;
 };
 /* Returns a socket that listens there, or a negative code (http_local.c). */
 int http_listen_local(const char *path, struct http_local *l, struct heft_error *err);
-void http_remove_local(const struct http_local *l); /* unless another server has replaced it */
 /* Who is at the other end of a connection. */
 void http_peer_viewer(const struct http_local *l, int fd, struct http_viewer *viewer);
 /* Raises the limit of open files for that many connections, as far as the system allows. Returns how many

@@ -292,6 +292,36 @@ TEST(test_too_many)
 	stop();
 }
 
+static int confined, refuse_to_confine;
+
+static int confine(struct heft_error *err)
+{
+	confined++;
+	return refuse_to_confine ? heft_fail(err, HEFT_EREFUSED, "cannot give them up") : 0;
+}
+
+/* Privileges are given up when the sockets are open; if that fails, nothing is served. */
+TEST(test_confine)
+{
+	char path[64];
+	struct heft_error err = {0};
+	snprintf(path, sizeof path, "/tmp/heft-confine-%d.sock", getpid());
+	struct http_options o = {.confine = confine, .socket = path};
+	confined = refuse_to_confine = 0;
+	start(o);
+	assert_int_equal(confined, 1);
+	assert_int_equal(access(o.socket, F_OK), 0);
+	assert_int_equal(status_of("GET /ok", "", ""), 200);
+	stop();
+	assert_int_not_equal(access(o.socket, F_OK), 0);
+	refuse_to_confine = 1;
+	assert_int_equal(http_server_start(&server, &o, routes, &err), HEFT_EREFUSED);
+	assert_string_equal(err.message, "cannot give them up");
+	assert_int_equal(confined, 2);
+	assert_null(server);
+	assert_int_not_equal(access(o.socket, F_OK), 0);
+}
+
 TEST(test_thousand_idle)
 {
 	enum { MANY = 1000 };
