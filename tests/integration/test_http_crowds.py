@@ -10,7 +10,7 @@ import time
 import pytest
 
 from harness import wait_until
-from http_harness import serving
+from http_harness import TOKEN, serving
 
 MOST, SHARE = 200, 50
 HALF = b"GET /debug/pprof/heap HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -83,6 +83,25 @@ def test_one_address_cannot_take_all(addresses):
         assert len(crowd.answers) >= 2 * MOST - SHARE
         assert ask(server) == 200
         assert 'heft_http_errors_total{class="4xx"} 0\n' in server.text("/metrics")
+
+
+def test_addresses_of_a_socket_for_both_versions():
+    """A server on [::] sees 127.0.0.2 as ::ffff:127.0.0.2: it is the same address there, and ::1 is another one."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with open("/proc/sys/net/ipv6/bindv6only", encoding="ascii") as setting:
+        if setting.read().strip() != "0":
+            pytest.skip("IPv6 sockets take no IPv4 connections here")
+    with serving(f"connections={MOST}", "address=::", f"token={TOKEN}") as server, contextlib.ExitStack() as stack:
+        crowd = Crowd(stack, server, 2 * MOST, [f"127.0.0.{n}" for n in range(2, 30)])
+        assert ask(server) == 200
+        with socket.create_connection(("::1", server.port), timeout=60) as connection:
+            connection.sendall(WHOLE)
+            assert b" 200 OK" in read_all(connection)
+        wait_until(lambda: crowd.look() <= SHARE, what="the others get their answer")
+        assert [a for a in crowd.answers if not refusal(a)] == []
 
 
 def test_the_slowest_makes_room():
