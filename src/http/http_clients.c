@@ -102,6 +102,8 @@ static bool make_room_locked(struct client *k, uint64_t now)
 {
 	struct http_door *d = k->door;
 	uint32_t same = 0, all = 0, refused = 0;
+	if (d->clients <= d->share && d->clients <= d->connections)
+		return true; /* as almost always */
 	for (const struct client *o = d->server->clients; o; o = o->next) {
 		bool counts = o->door == d && !o->refused;
 		all += counts;

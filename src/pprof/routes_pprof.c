@@ -14,6 +14,7 @@
 #include "pprof/snapshots.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@
 
 enum {
 	LONGEST_SECONDS = 3600,
-	MOST_DIFFERENCES = 64, /* at once: each holds a profile */
+	MOST_DIFFERENCES = 64,  /* at once: each holds a profile */
+	USERS_DIFFERENCES = 16, /* ... of a user who sees only their own processes */
 	ASK_AGAIN_NS = 3000000,
 };
 
@@ -29,13 +31,16 @@ struct pprof_routes {
 	struct source source;
 	struct snapshots *snapshots;
 	struct http_route table[6];
-	_Atomic uint32_t differences;
+	pthread_mutex_t lock; /* of the list */
+	struct pending *differences;
 };
 
 /* ---- profiles */
 
 struct pending {
 	struct pprof_routes *r;
+	struct pending *next_difference; /* if it is counted */
+	struct http_viewer viewer;
 	struct snapshot_request request;
 	struct snapshot *before, *now;
 	bool allocs, text, counted;
@@ -44,6 +49,36 @@ struct pending {
 	char *asked;        /* symbol: the addresses */
 };
 
+/* False: there are too many. Nobody but who sees everything can take them all. */
+static bool begin_difference(struct pending *v)
+{
+	struct pprof_routes *r = v->r;
+	uint32_t all = 0, own = 0;
+	pthread_mutex_lock(&r->lock);
+	for (const struct pending *o = r->differences; o; o = o->next_difference) {
+		all++;
+		own += o->viewer.sees == HTTP_SEES_UID && o->viewer.uid == v->viewer.uid;
+	}
+	v->counted = all < MOST_DIFFERENCES &&
+		     (v->viewer.sees != HTTP_SEES_UID || own < USERS_DIFFERENCES);
+	if (v->counted) {
+		v->next_difference = r->differences;
+		r->differences = v;
+	}
+	pthread_mutex_unlock(&r->lock);
+	return v->counted;
+}
+
+static void end_difference(struct pending *v)
+{
+	struct pending **at = &v->r->differences;
+	pthread_mutex_lock(&v->r->lock);
+	while (*at != v)
+		at = &(*at)->next_difference;
+	*at = v->next_difference;
+	pthread_mutex_unlock(&v->r->lock);
+}
+
 static void pending_free(void *kept)
 {
 	struct pending *v = kept;
@@ -51,7 +86,7 @@ static void pending_free(void *kept)
 	snapshot_release(v->before);
 	snapshot_release(v->now);
 	if (v->counted)
-		v->r->differences--;
+		end_difference(v);
 	free(v->asked);
 	free(v);
 }
@@ -65,6 +100,7 @@ static struct pending *pending_new(struct pprof_routes *r, const struct http_req
 		return NULL;
 	}
 	v->r = r;
+	v->viewer = q->viewer;
 	v->request = (struct snapshot_request){
 		.of = r->snapshots, .key = key, .since_ns = q->arrived_ns};
 	return v;
@@ -242,8 +278,7 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 	v->allocs = strcmp(t->name, "allocs") == 0;
 	v->text = wants_text(q);
 	v->seconds = seconds;
-	v->counted = seconds != 0;
-	if (v->counted && ++r->differences > MOST_DIFFERENCES) {
+	if (seconds && !begin_difference(v)) {
 		http_answer_header(a, "Retry-After", "10");
 		pprof_refuse(a, 503,
 			     "too many requests with \"seconds\" at once; please try again later");
@@ -463,6 +498,7 @@ int pprof_routes_new(struct pprof_routes **out, const struct source *s)
 	if (!r)
 		return HEFT_ENOMEM;
 	r->source = *s;
+	pthread_mutex_init(&r->lock, NULL);
 	r->table[0] = (struct http_route){"GET", "/debug/pprof/*", answer_pprof, r, false, false};
 	r->table[1] = (struct http_route){"POST", "/debug/pprof/*", answer_pprof, r, false, false};
 	r->table[2] = (struct http_route){"GET", "/debug/pprof", answer_no_slash, r, false, true};
@@ -481,6 +517,7 @@ void pprof_routes_free(struct pprof_routes *r)
 	if (!r)
 		return;
 	snapshots_free(r->snapshots);
+	pthread_mutex_destroy(&r->lock);
 	free(r);
 }
 

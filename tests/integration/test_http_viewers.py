@@ -1,8 +1,10 @@
 """Who may see whose processes: tokens with a user, and a Unix socket whose callers the kernel knows. The processes
 of the first part are made up (tests/unit/serve_fake.c): 100 and 300 belong to user 1000, 200 to user 1001."""
 
+import contextlib
 import os
 import re
+import select
 import socket
 import stat
 import subprocess
@@ -77,6 +79,28 @@ def test_a_token_switches_its_users_processes(tokens):
         assert server.curl("/debug/pprof/100/heap", *bearer(ALL))[0] == 403  # off
         assert switch(200, ALL) == 200
         assert server.curl("/debug/pprof/200/heap", *bearer(SECOND))[0] == 403
+
+
+def test_a_user_cannot_take_all_differences(tokens):
+    """Each seconds=N holds a profile: there are 64 of them at once, and a user has 16."""
+    with serving("many", OWNERS, f"tokens={tokens}") as server, contextlib.ExitStack() as stack:
+        def begin(pid, token):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            connection.sendall(f"GET /debug/pprof/{pid}/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n"
+                               f"Authorization: Bearer {token}\r\n\r\n".encode())
+            return connection
+        held = [begin(100, FIRST) for _ in range(40)]
+        answered = wait_until(lambda: len(a := select.select(held, [], [], 0)[0]) >= 24 and a, what="24 refusals")
+        assert len(answered) == 24
+        for connection in answered:
+            answer = connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 10\r\n" in answer
+        assert server.curl("/debug/pprof/200/heap?seconds=1", *bearer(SECOND))[0] == 200
+        assert server.curl("/debug/pprof/100/heap?seconds=1", *bearer(ALL))[0] == 200
+        for connection in held:
+            connection.close()
+        # The server sees that they are gone.
+        wait_until(lambda: server.curl("/debug/pprof/100/heap?seconds=1", *bearer(FIRST))[0] == 200, what="room")
 
 
 def test_bad_token_files(tmp_path):
