@@ -23,7 +23,7 @@
 struct agent_command {
 	struct agent_options o;
 	struct live_server server;
-	const char *listen, *token_file, *server_names;
+	struct serve_options serve;
 	char dir[4096], output[4096], cache[4096];
 	bool quiet;
 };
@@ -49,13 +49,10 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	switch (option->id) {
 	case CLI_OPT_DIR: a->o.dir = value; break;
 	case CLI_OPT_OUTPUT_DIR: a->o.output_dir = value; break;
-	case CLI_OPT_LISTEN: a->listen = value; break;
-	case CLI_OPT_TOKEN_FILE: a->token_file = value; break;
-	case CLI_OPT_HOST: a->server_names = value; break;
 	case CLI_OPT_KEEP: return set_keep(a, value);
 	case CLI_OPT_QUIET: a->quiet = true; break;
 	case CLI_OPT_VERBOSE: a->o.verbose = true; break;
-	default: break;
+	default: serve_options_set(&a->serve, option, value); break;
 	}
 	return 0;
 }
@@ -157,13 +154,13 @@ static int serve(void *ctx, int link)
 	return agent_front(&a->server, link);
 }
 
-/* In the supervisor. The server has the token now: here it is not needed. */
-static void served(void *ctx, const char *url)
+/* In the supervisor. The server has the secrets now: here they are not needed. */
+static void served(void *ctx, const char *place)
 {
 	struct agent_command *a = ctx;
-	explicit_bzero(a->server.token, sizeof a->server.token);
+	live_server_forget(&a->server);
 	if (!a->quiet)
-		cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", url,
+		cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", place,
 			 a->o.dir);
 }
 
@@ -172,7 +169,7 @@ int cmd_agent(int argc, char **argv)
 	struct agent_command a = {.o = {.keep_ns = 3600ull * 1000000000ull,
 					.keep_count = 100,
 					.quota_bytes = DEFAULT_QUOTA},
-				  .listen = DEFAULT_LISTEN};
+				  .serve = {.listen = DEFAULT_LISTEN}};
 	struct heft_error err = {0};
 	int first;
 	const struct cli_verb *verb = cli_verb_find("agent");
@@ -181,8 +178,9 @@ int cmd_agent(int argc, char **argv)
 		return rc;
 	if (first < argc)
 		return cli_usage_error(verb, "unexpected argument '%s'", argv[first]);
-	rc = live_server_init(&a.server, a.listen, a.token_file, &err);
-	a.server.names = a.server_names;
+	if ((rc = serve_options_check(&a.serve, verb)))
+		return rc;
+	rc = live_server_init(&a.server, &a.serve, &err);
 	if (!rc)
 		rc = choose_dirs(&a, &err);
 	if (!rc) {

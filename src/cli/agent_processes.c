@@ -17,7 +17,8 @@ _Static_assert((int)SOURCE_CHANNELS == (int)WORKER_CHANNELS, "a worker has all i
 
 static void obey(struct source_workers *w, const struct link_message *m, int *fds)
 {
-	const struct source_entry entry = {.key = m->key, .pid = m->pid, .running = m->running};
+	const struct source_entry entry = {
+		.key = m->key, .pid = m->pid, .uid = m->uid, .running = m->running};
 	const struct source_state state = {m->state.processes, m->state.workers, m->state.refused,
 					   m->state.killed};
 	switch (m->kind) {
@@ -72,7 +73,7 @@ int agent_front(struct live_server *server, int fd)
 		m.code = rc;
 		memcpy(m.text, err.message, sizeof m.text);
 	} else
-		live_server_url(server, m.text, sizeof m.text);
+		live_server_place(server, m.text, sizeof m.text);
 	_Static_assert(sizeof m.text == sizeof err.message, "one fits the other");
 	link_send(&link, &m, NULL, 0);
 	if (!rc)

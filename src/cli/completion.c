@@ -48,7 +48,7 @@ static void print_verb_values(const struct cli_verb *verb, FILE *out)
 			fprintf(out, ") COMPREPLY=($(compgen -W '");
 			print_words(o->value, out);
 			fprintf(out, "' -- \"$word\")); return ;;\n");
-		} else if (strcmp(o->value, "FILE") == 0) {
+		} else if (strcmp(o->value, "FILE") == 0 || strcmp(o->value, "PATH") == 0) {
 			fprintf(out, ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n");
 		} else {
 			fprintf(out, ") return ;;\n");

@@ -99,6 +99,7 @@ static void describe_process(struct process *p, struct source_process *out)
 	pthread_mutex_unlock(&p->entry.lock);
 	out->key = p->place.key;
 	out->pid = p->pid;
+	out->uid = p->view.file.uid;
 	out->sampled = p->view.sampled;
 	snprintf(out->exe, sizeof out->exe, "%s", facts.exe);
 	copy_command(&facts, out->command, sizeof out->command);
@@ -134,7 +135,8 @@ static int list(void *ctx, struct source_entry **out, uint32_t *count, struct he
 	for (uint32_t i = 0; i < *count; i++) {
 		if (*out)
 			(*out)[i] = (struct source_entry){held[i]->place.key, held[i]->pid,
-							  is_running(held[i])};
+							  is_running(held[i]),
+							  held[i]->view.file.uid};
 		process_set_release(s->set, held[i]);
 	}
 	free(held);

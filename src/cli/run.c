@@ -23,7 +23,7 @@
 struct run {
 	struct recorder_options o;
 	struct live_server server;
-	const char *listen, *token_file, *server_names;
+	struct serve_options serve;
 	int path_fd;       /* gets the recording's path when it is complete; -1: nobody asked */
 	bool quiet, ended; /* ended: report_end was called */
 	enum cli_color color;
@@ -79,16 +79,13 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	case CLI_OPT_SAMPLE: return set_sample(r, value);
 	case CLI_OPT_LINGER: return set_linger(r, value);
 	case CLI_OPT_LIMIT_SIZE: return set_limit(r, value);
-	case CLI_OPT_LISTEN: r->listen = value; break;
-	case CLI_OPT_TOKEN_FILE: r->token_file = value; break;
-	case CLI_OPT_HOST: r->server_names = value; break;
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;
 	case CLI_OPT_QUIET: r->quiet = true; break;
 	case CLI_OPT_VERBOSE: r->o.verbose = true; break;
 	case CLI_OPT_FOLLOW: r->o.follow = strcmp(value, "none") != 0; break;
 	case CLI_OPT_COLOR: return cli_parse_color(value, &r->color) ? CLI_RUN_FAILED : 0;
-	default: break;
+	default: serve_options_set(&r->serve, option, value); break;
 	}
 	return 0;
 }
@@ -174,47 +171,43 @@ static void report_end(struct run *r, struct recorder_result *result)
 static void report_and_linger(void *ctx, struct recorder_result *result)
 {
 	struct run *r = ctx;
-	char url[400];
+	char place[600];
 	report_end(r, result);
 	if (r->quiet)
 		return;
-	live_server_url(&r->server, url, sizeof url);
-	fprintf(stderr, "heft: still serving %s for %.0f s; Ctrl-C ends it\n", url,
-		(double)r->o.linger_ns / 1e9);
+	live_server_place(&r->server, place, sizeof place);
+	cli_putf(stderr, "heft: still serving %s for %.0f s; Ctrl-C ends it\n", place,
+		 (double)r->o.linger_ns / 1e9);
 }
 
 static int begin_to_serve(void *ctx, struct heft_error *err)
 {
 	struct run *r = ctx;
-	char url[400];
+	char place[600];
 	int rc = live_server_start(&r->server, err);
-	if (rc || r->quiet || !r->listen)
+	if (rc || r->quiet || !serve_options_wanted(&r->serve))
 		return rc;
-	live_server_url(&r->server, url, sizeof url);
-	fprintf(stderr, "heft: serving %s\n", url);
+	live_server_place(&r->server, place, sizeof place);
+	cli_putf(stderr, "heft: serving %s\n", place);
 	return 0;
 }
 
 static int check_serving(const struct run *r)
 {
 	const struct cli_verb *verb = cli_verb_find("run");
-	if (!r->listen && (r->token_file || r->server_names || r->o.linger_ns))
-		return cli_usage_error(verb, "%s needs --listen",
-				       r->token_file     ? "--token-file"
-				       : r->server_names ? "--host"
-							 : "--linger");
-	return 0;
+	if (!serve_options_wanted(&r->serve) && r->o.linger_ns)
+		return cli_usage_error(verb, "--linger needs --listen");
+	return serve_options_check(&r->serve, verb);
 }
 
 /* Runs the command; returns the exit status. */
 static int record(struct run *r, struct recorder_result *result)
 {
 	struct heft_error err = {0};
-	int rc = live_server_init(&r->server, r->listen, r->token_file, &err);
-	r->server.names = r->server_names;
+	int rc = live_server_init(&r->server, &r->serve, &err);
 	r->server.source.recording = result->path;
 	r->o.set = &r->server.set;
-	r->o.keep_ended = r->listen != NULL;
+	r->o.keep_ended = serve_options_wanted(&r->serve);
 	r->o.ready = begin_to_serve;
 	r->o.ended = report_and_linger;
 	r->o.ready_ctx = r;

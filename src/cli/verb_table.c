@@ -27,7 +27,15 @@
 	 0,                                                                                        \
 	 CLI_ARG,                                                                                  \
 	 "FILE",                                                                                   \
-	 "require the token in FILE's first line (needed beyond 127.0.0.1)",                       \
+	 "require a token of FILE: lines TOKEN [uid=UID|all] (needed beyond 127.0.0.1)",           \
+	 false}
+#define OPTION_SOCKET                                                                              \
+	{CLI_OPT_SOCKET,                                                                           \
+	 "socket",                                                                                 \
+	 0,                                                                                        \
+	 CLI_ARG,                                                                                  \
+	 "PATH",                                                                                   \
+	 "serve on a Unix socket too, where users see only their own processes",                   \
 	 false}
 #define OPTION_HOST                                                                                \
 	{CLI_OPT_HOST,                                                                             \
@@ -37,6 +45,13 @@
 	 "NAME[,NAME]",                                                                            \
 	 "further names that requests may use for this server, as behind a proxy",                 \
 	 false}
+#define OPTION_OF_FILE(id, name, help) {id, name, 0, CLI_ARG, "FILE", help, false}
+#define OPTIONS_TLS                                                                                \
+	OPTION_OF_FILE(CLI_OPT_TLS_CERT, "tls-cert",                                               \
+		       "serve HTTPS with the certificate in FILE (PEM)"),                          \
+		OPTION_OF_FILE(CLI_OPT_TLS_KEY, "tls-key", "the key of the certificate"),          \
+		OPTION_OF_FILE(CLI_OPT_TLS_CLIENT_CA, "tls-client-ca",                             \
+			       "answer clients with certificates of these authorities")
 #define OPTION_AT                                                                                  \
 	{CLI_OPT_AT, "at",   0,                                                                    \
 	 CLI_ARG,    "TIME", "only what was live at TIME, at the peak or end, or left at exit",    \
@@ -58,8 +73,10 @@ static const struct cli_option run_options[] = {
 	{CLI_OPT_LIMIT_SIZE, "limit-size", 0, CLI_ARG, "SIZE",
 	 "end the recording, not the program, at SIZE", false},
 	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as in Go, /metrics"),
+	OPTION_SOCKET,
 	OPTION_TOKEN,
 	OPTION_HOST,
+	OPTIONS_TLS,
 	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "keep serving for TIME after the end",
 	 false},
 	OPTION_QUIET,
@@ -198,6 +215,7 @@ static const struct cli_option view_options[] = {
 	 "serve on port N; 0 is any free one (default: 7777, or the next free one)", false},
 	{CLI_OPT_NO_OPEN, "no-open", 0, CLI_NO_ARG, NULL, "do not open a browser", false},
 	OPTION_HOST,
+	OPTIONS_TLS,
 	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "open the page at TIME, at the peak or the end",
 	 false},
 	OPTION_QUIET,
@@ -232,8 +250,10 @@ static const struct cli_option agent_options[] = {
 	{CLI_OPT_DIR, "dir", 0, CLI_ARG, "DIR",
 	 "where programs leave their session files (default: HEFT_DIR, or /run/heft)", false},
 	OPTION_LISTEN("where to serve them (default: 127.0.0.1:6070)"),
+	OPTION_SOCKET,
 	OPTION_TOKEN,
 	OPTION_HOST,
+	OPTIONS_TLS,
 	{CLI_OPT_OUTPUT_DIR, "output-dir", 0, CLI_ARG, "DIR",
 	 "where to save the last profiles of ended programs (default: /var/lib/heft)", false},
 	{CLI_OPT_KEEP, "keep", 0, CLI_ARG, "N|TIME",

@@ -7,6 +7,7 @@
 
 #include "agent/sampled_recording.h"
 #include "cli/selection.h"
+#include "cli/serve_options.h"
 #include "cli/view_files.h"
 #include "hosted/program_name.h"
 #include "hosted/whole_io.h"
@@ -31,9 +32,9 @@ struct view_command {
 	bool no_open, quiet, has_port;
 	struct cli_selection selection; /* only its moment is used */
 	uint16_t port;
-	const char *server_names;
-	char *newest;    /* owned: the newest file, if none was named */
-	char moment[32]; /* the end of the page's address: "#at=end", or "" */
+	struct serve_options serve; /* only names and TLS are used */
+	char *newest;               /* owned: the newest file, if none was named */
+	char moment[32];            /* the end of the page's address: "#at=end", or "" */
 	struct view_recording *recordings[MOST_FILES];
 	uint32_t count;
 };
@@ -43,7 +44,10 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	struct view_command *c = ctx;
 	uint64_t number;
 	switch (option->id) {
-	case CLI_OPT_HOST: c->server_names = value; return 0;
+	case CLI_OPT_HOST:
+	case CLI_OPT_TLS_CERT:
+	case CLI_OPT_TLS_KEY:
+	case CLI_OPT_TLS_CLIENT_CA: serve_options_set(&c->serve, option, value); return 0;
 	case CLI_OPT_PORT:
 		if (number_parse(value, UINT16_MAX, &number) < 0)
 			return cli_usage_error(
@@ -223,22 +227,30 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 {
 	struct routes_view routes;
 	struct http_server *server = NULL;
+	struct http_tls tls = {0};
 	char token[33], url[160], way_in[PATH_MAX] = "";
+	struct http_token own_token = {.text = token, .sees = HTTP_SEES_ALL};
+	const struct http_tokens tokens = {.items = &own_token, .count = 1};
 	int signal_number;
 	http_make_token(token);
 	routes_view_init(&routes, c->recordings, c->count);
 	struct http_options options = {
 		.port = c->has_port ? c->port : USUAL_PORT,
 		.tries = c->has_port ? 0 : FURTHER_PORTS,
-		.token = token,
-		.names = c->server_names,
+		.tokens = &tokens,
+		.names = c->serve.names,
+		.tls = c->serve.tls.cert ? &tls : NULL,
 		.headers = routes_view_headers(),
 		.say = c->quiet ? NULL : say,
 	};
-	int rc = http_server_start(&server, &options, routes.routes, err);
-	if (rc < 0)
+	int rc = c->serve.tls.cert ? http_tls_read(&tls, &c->serve.tls, err) : 0;
+	if (rc == 0)
+		rc = http_server_start(&server, &options, routes.routes, err);
+	if (rc < 0) {
+		http_tls_fini(&tls);
 		return rc;
-	snprintf(url, sizeof url, "http://127.0.0.1:%u/?token=%s%s",
+	}
+	snprintf(url, sizeof url, "http%s://127.0.0.1:%u/?token=%s%s", tls.cert ? "s" : "",
 		 (unsigned)http_server_port(server), token, c->moment);
 	printf("%s\n", url);
 	rc = cli_finish_output(CLI_SUCCESS) == CLI_SUCCESS
@@ -255,6 +267,7 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 		while (sigwait(ends, &signal_number) != 0)
 			;
 	http_server_stop(server);
+	http_tls_fini(&tls);
 	if (*way_in)
 		unlink(way_in);
 	return rc;
@@ -268,6 +281,8 @@ int cmd_view(int argc, char **argv)
 	int first;
 	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
 	if (status != CLI_GO_ON)
+		return status;
+	if ((status = serve_options_check_tls(&c.serve, c.verb)))
 		return status;
 	signal(SIGPIPE, SIG_IGN); /* whoever reads the address may be gone */
 	int rc = open_all(&c, argc, argv, first, &err);

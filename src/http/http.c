@@ -1,8 +1,9 @@
 /* The network. libmicrohttpd's thread reads requests and sends answers, workers make the answers, and a
- * clock continues requests that wait and ends clients that take too long.
+ * clock continues requests that wait and ends clients that take too long. There are one or two doors, the
+ * port and the Unix socket; each has its own thread of libmicrohttpd.
  *
- * A request is one struct http_connection, which always has one owner. The network's thread owns it while
- * it is read and sent. The request is *suspended* before it goes to the queue of the workers or to the list
+ * A request is one struct http_connection, which always has one owner. The network's thread of its door owns it
+ * while it is read and sent. The request is *suspended* before it goes to the queue of the workers or to the list
  * of waiting requests. Nobody touches it after it was *resumed*: it then belongs to the network's thread
  * again, which may free it at once. `lock` guards the queue, the list and the clients' deadlines. No route
  * is called with it held, and no function of libmicrohttpd but the one that suspends.
@@ -28,13 +29,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+
 enum {
-	USUAL_CONNECTIONS = 2048,
+	USUAL_CONNECTIONS = 4096,
 	SPARE_CONNECTIONS = 64, /* get 503 and are asked to come again */
+	LEAST_SHARE = 16,       /* connections of one address, if there are so many */
 	USUAL_BODY = 1 << 20,
 	MEMORY = 2 * HTTP_HEADERS, /* bytes of a connection; libmicrohttpd refuses more by itself */
 	PATIENCE = 8, /* a body up to so many times the limit is read before it gets 413 */
-	IDLE_MS = 60000,
 };
 
 /* ---- what routes ask */
@@ -57,11 +60,10 @@ void http_request_stats(const struct http_request *q, struct http_stats *stats)
 {
 	struct http_server *s = q->connection->server;
 	pthread_mutex_lock(&s->lock);
-	*stats = (struct http_stats){s->client_count, s->requests, s->refused, s->failed};
+	*stats = (struct http_stats){(uint64_t)s->doors[0].clients + s->doors[1].clients,
+				     s->requests, s->refused, s->failed};
 	pthread_mutex_unlock(&s->lock);
 }
-
-/* ---- clients and their deadlines */
 
 /* The whole request has arrived: its deadline ends. */
 static void end_reading(struct http_connection *c)
@@ -70,52 +72,6 @@ static void end_reading(struct http_connection *c)
 	c->client->deadline_ns = NEVER;
 	c->client->reading = false;
 	pthread_mutex_unlock(&c->server->lock);
-}
-
-static void client_begins(struct http_server *s, struct MHD_Connection *mhd, void **context)
-{
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
-		mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-	struct client *k = calloc(1, sizeof *k);
-	*context = k;
-	if (!k || !info)
-		return;
-	k->fd = info->connect_fd;
-	k->since_ns = monotonic_ns();
-	k->reading = true;
-	pthread_mutex_lock(&s->lock);
-	k->deadline_ns = after(k->since_ns, http_limit_ns(s->o.limits.idle_ms, IDLE_MS));
-	k->next = s->clients;
-	k->at = &s->clients;
-	if (k->next)
-		k->next->at = &k->next;
-	s->clients = k;
-	s->client_count++;
-	pthread_mutex_unlock(&s->lock);
-}
-
-static void client_ends(struct http_server *s, struct client *k)
-{
-	if (!k)
-		return;
-	if (k->at) {
-		pthread_mutex_lock(&s->lock);
-		*k->at = k->next;
-		if (k->next)
-			k->next->at = k->at;
-		s->client_count--;
-		pthread_mutex_unlock(&s->lock);
-	}
-	free(k);
-}
-
-static void on_client(void *ctx, struct MHD_Connection *mhd, void **context,
-		      enum MHD_ConnectionNotificationCode what)
-{
-	if (what == MHD_CONNECTION_NOTIFY_STARTED)
-		client_begins(ctx, mhd, context);
-	else
-		client_ends(ctx, *context);
 }
 
 /* ---- sending */
@@ -373,7 +329,7 @@ static void *on_first_line(void *ctx, const char *uri, struct MHD_Connection *mh
 	c->client = info ? info->socket_context : NULL;
 	pthread_mutex_lock(&s->lock);
 	s->active++;
-	if (c->client) {
+	if (c->client && !c->client->refused) {
 		c->client->asking = true;
 		c->client->deadline_ns = after(
 			monotonic_ns(), http_limit_ns(s->o.limits.request_ms, HTTP_REQUEST_MS));
@@ -397,10 +353,11 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **own,
 	pthread_mutex_lock(&s->lock);
 	if (c->client) {
 		c->client->asking = false;
-		c->client->reading = true;
+		c->client->answered = true;
+		c->client->reading = !c->client->refused;
 		c->client->since_ns = monotonic_ns();
 		c->client->deadline_ns = after(c->client->since_ns,
-					       http_limit_ns(s->o.limits.idle_ms, IDLE_MS));
+					       http_limit_ns(s->o.limits.idle_ms, HTTP_IDLE_MS));
 	}
 	if (--s->active == 0)
 		pthread_cond_signal(&s->calm);
@@ -425,62 +382,142 @@ static void init_threads(struct http_server *s)
 	pthread_condattr_destroy(&monotonic);
 }
 
+static void on_client(void *ctx, struct MHD_Connection *mhd, void **context,
+		      enum MHD_ConnectionNotificationCode what)
+{
+	if (what == MHD_CONNECTION_NOTIFY_STARTED)
+		http_client_begins(ctx, mhd, context);
+	else
+		http_client_ends(*context);
+}
+
+/* Begins to take connections; closes the descriptor if that fails. */
+static bool open_door(struct http_door *d, int fd)
+{
+	struct http_server *s = d->server;
+	const struct http_tls *tls = d->local ? NULL : s->o.tls;
+	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUSPEND_RESUME;
+	struct MHD_OptionItem secure[5] = {{MHD_OPTION_END, 0, NULL}};
+	if (tls) {
+		flags |= MHD_USE_TLS;
+		secure[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, tls->cert};
+		secure[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key};
+		secure[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0,
+						    (void *)(uintptr_t)TLS_PRIORITIES};
+		secure[3] = (struct MHD_OptionItem){tls->client_ca ? MHD_OPTION_HTTPS_MEM_TRUST
+								   : MHD_OPTION_END,
+						    0, tls->client_ca};
+		secure[4] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+	}
+	d->daemon = MHD_start_daemon(
+		flags, 0, NULL, NULL, on_request, s, MHD_OPTION_ARRAY, secure,
+		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)d->sockets,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)(http_limit_ns(s->o.limits.idle_ms, HTTP_IDLE_MS) / SECOND) + 1,
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_client, d,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK,
+		on_first_line, s, MHD_OPTION_END);
+	if (!d->daemon)
+		close(fd);
+	return d->daemon != NULL;
+}
+
 /* If this fails, http_server_stop ends the threads that were started. */
-static int start_threads(struct http_server *s, int fd, struct heft_error *err)
+static int start_threads(struct http_server *s, const int fds[2], struct heft_error *err)
 {
 	sigset_t all, before;
+	bool open = true;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (s->worker_count < HTTP_WORKERS &&
 	       pthread_create(&s->workers[s->worker_count], NULL, http_worker, s) == 0)
 		s->worker_count++;
 	s->has_clock = pthread_create(&s->clock, NULL, http_clock, s) == 0;
-	if (s->worker_count && s->has_clock)
-		s->daemon = MHD_start_daemon(
-			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
-			on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-			(unsigned)s->sockets, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
-			MHD_OPTION_CONNECTION_TIMEOUT,
-			(unsigned)(http_limit_ns(s->o.limits.idle_ms, IDLE_MS) / SECOND) + 1,
-			MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_client, s,
-			MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK,
-			on_first_line, s, MHD_OPTION_END);
+	for (int i = 0; i < 2; i++) {
+		if (fds[i] >= 0 && s->worker_count && s->has_clock && open)
+			open = open_door(&s->doors[i], fds[i]);
+		else if (fds[i] >= 0)
+			close(fds[i]);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (s->daemon)
+	if (s->worker_count && s->has_clock && open)
 		return 0;
-	close(fd);
 	return heft_fail(err, HEFT_EIO, "cannot start the threads of the HTTP server");
+}
+
+/* How many connections each door takes: the Unix socket has a part of its own, so that neither can take
+ * all of them from the other. */
+static void divide_connections(struct http_server *s)
+{
+	uint32_t most = s->o.limits.connections ? s->o.limits.connections : USUAL_CONNECTIONS;
+	struct http_door *port = &s->doors[0], *local = &s->doors[1];
+	port->connections = s->o.socket_only ? 0 : most;
+	local->connections = !s->o.socket ? 0 : s->o.socket_only ? most : (most + 3) / 4;
+	uint32_t wanted = 0;
+	for (int i = 0; i < 2; i++) {
+		struct http_door *d = &s->doors[i];
+		d->server = s;
+		d->local = d == local;
+		d->sockets = d->connections ? d->connections + SPARE_CONNECTIONS : 0;
+		wanted += d->sockets;
+	}
+	uint32_t sockets = http_raise_file_limit(wanted);
+	if (sockets < wanted) {
+		local->sockets = !local->sockets ? 0 : port->sockets ? sockets / 4 : sockets;
+		port->sockets = sockets - local->sockets;
+	}
+	for (int i = 0; i < 2; i++) {
+		struct http_door *d = &s->doors[i];
+		if (sockets < wanted)
+			d->connections = d->sockets - d->sockets / 4;
+		d->share = d->connections / 4 > LEAST_SHARE ? d->connections / 4 : LEAST_SHARE;
+		if (s->o.limits.per_address)
+			d->share = s->o.limits.per_address;
+	}
+}
+
+static int listen_all(struct http_server *s, int fds[2], struct heft_error *err)
+{
+	int rc = s->o.socket_only ? -1 : http_listen(&s->o, &s->own, &s->port, err);
+	if (rc < 0 && !s->o.socket_only)
+		return rc;
+	fds[0] = rc;
+	if (!s->o.socket)
+		return 0;
+	fds[1] = rc = http_listen_local(s->o.socket, &s->local, err);
+	return rc < 0 ? rc : 0;
+}
+
+static int open_sockets(struct http_server *s, int fds[2], struct heft_error *err)
+{
+	int rc = listen_all(s, fds, err);
+	if (rc == 0 && s->o.confine)
+		rc = s->o.confine(err);
+	for (int i = 0; rc < 0 && i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return rc;
 }
 
 int http_server_start(struct http_server **out, const struct http_options *o,
 		      const struct http_route *routes, struct heft_error *err)
 {
 	struct http_server *s = calloc(1, sizeof *s);
+	int fds[2] = {-1, -1};
 	*out = NULL;
 	if (!s)
 		return heft_fail(err, HEFT_ENOMEM, "not enough memory for the HTTP server");
 	s->o = *o;
 	s->routes = routes;
 	s->queue_end = &s->queue;
-	if (!s->o.limits.connections)
-		s->o.limits.connections = USUAL_CONNECTIONS;
 	if (!s->o.limits.body_bytes)
 		s->o.limits.body_bytes = USUAL_BODY;
 	init_threads(s);
-	s->sockets = http_raise_file_limit(s->o.limits.connections + SPARE_CONNECTIONS);
-	if (s->sockets < s->o.limits.connections + SPARE_CONNECTIONS)
-		s->o.limits.connections = s->sockets - s->sockets / 4;
-	int rc = http_listen(o, &s->own, &s->port, err);
+	divide_connections(s);
+	int rc = open_sockets(s, fds, err);
 	s->own.further = o->names;
-	if (rc >= 0 && o->confine) {
-		int refused = o->confine(err);
-		if (refused) {
-			close(rc);
-			rc = refused;
-		}
-	}
-	if (rc >= 0)
-		rc = start_threads(s, rc, err);
+	if (rc == 0)
+		rc = start_threads(s, fds, err);
 	if (rc < 0) {
 		http_server_stop(s);
 		return rc;
@@ -509,7 +546,9 @@ void http_server_stop(struct http_server *s)
 {
 	if (!s)
 		return;
-	int fd = s->daemon ? MHD_quiesce_daemon(s->daemon) : -1;
+	int fds[2];
+	for (int i = 0; i < 2; i++)
+		fds[i] = s->doors[i].daemon ? MHD_quiesce_daemon(s->doors[i].daemon) : -1;
 	pthread_mutex_lock(&s->lock);
 	s->stopping = true; /* from here on no request is suspended */
 	pthread_cond_broadcast(&s->work);
@@ -520,12 +559,16 @@ void http_server_stop(struct http_server *s)
 	if (s->has_clock)
 		pthread_join(s->clock, NULL);
 	http_give_up_waiting(s);
-	if (s->daemon) {
+	if (s->doors[0].daemon || s->doors[1].daemon)
 		wait_for_answers(s);
-		MHD_stop_daemon(s->daemon);
+	for (int i = 0; i < 2; i++) {
+		if (s->doors[i].daemon)
+			MHD_stop_daemon(s->doors[i].daemon);
+		if (fds[i] >= 0)
+			close(fds[i]);
 	}
-	if (fd >= 0)
-		close(fd);
+	if (s->o.socket)
+		http_remove_socket(s->o.socket);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->work);
 	pthread_cond_destroy(&s->tick);

@@ -8,12 +8,23 @@
 #define HEFT_HTTP_HTTP_H
 
 #include "hosted/error.h"
+#include "hosted/vector.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct http_server;
+struct http_tokens;
+struct http_tls;
+
+/* Whose things the sender of a request may see. Routes decide what belongs to whom. */
+enum http_sees { HTTP_SEES_NOTHING, HTTP_SEES_UID, HTTP_SEES_ALL };
+struct http_viewer {
+	enum http_sees sees;
+	uint32_t uid; /* for HTTP_SEES_UID */
+	bool known;   /* by a token, a certificate or the socket: may also change what it sees */
+};
 
 struct http_request {
 	const char *method; /* "GET" or "POST"; HEAD gets the answer of GET without the body */
@@ -25,6 +36,7 @@ struct http_request {
 	void *kept;          /* what the route kept when it was called before (http_later) */
 	const char *query;   /* the whole query as it was sent, not decoded; "": none */
 	uint64_t arrived_ns; /* monotonic_ns() when the whole request had arrived */
+	struct http_viewer viewer;
 };
 /* The decoded value of a query parameter; "" if it has no value; NULL: it is not there. */
 const char *http_query(const struct http_request *q, const char *name);
@@ -65,7 +77,8 @@ struct http_route {
 
 /* 0: the default, which is given here */
 struct http_limits {
-	uint32_t connections; /* 2048; a few more get 503, the rest wait */
+	uint32_t connections; /* 4096; a few more get 503, the rest wait */
+	uint32_t per_address; /* a quarter of them, and 16 at least */
 	uint32_t body_bytes;  /* of a POST: 1 MiB; more gets 413 */
 	uint32_t idle_ms;     /* a connection without a request: 60 s */
 	uint32_t request_ms;  /* a whole request from its first line on: 20 s */
@@ -74,14 +87,19 @@ struct http_limits {
 
 struct http_options {
 	const char *
-		address; /* NULL: 127.0.0.1; others than loopback need a token; IPv6: ::1 or [::1] */
-	uint16_t port;   /* 0: any free one */
-	uint16_t tries;  /* further ports to try if it is taken */
-	const char *token; /* NULL: none asked for */
-	/* Clients send the token as "Authorization: Bearer T", as the password of Basic with any name
+		address; /* NULL: 127.0.0.1; others than loopback need tokens or client_ca; IPv6: ::1 or [::1] */
+	uint16_t port;  /* 0: any free one */
+	uint16_t tries; /* further ports to try if it is taken */
+	/* A Unix socket to listen on as well; NULL: none. Its callers need no token: the kernel tells their
+	 * user, and they see what is theirs; root sees all. */
+	const char *socket;
+	bool socket_only;                 /* and on no port */
+	const struct http_tls *tls;       /* for the port; NULL: it speaks plain HTTP */
+	const struct http_tokens *tokens; /* NULL: none asked for */
+	/* Clients send a token as "Authorization: Bearer T", as the password of Basic with any name
 	 * (go tool pprof http://x:T@host/...), or as the query parameter "token". */
 	/* Further names of this server, for Host and Origin, separated by commas; NULL: none. A request that
-	 * uses another name is refused (DNS rebinding), unless it has the token. */
+	 * uses another name is refused (DNS rebinding), unless it has a token or a certificate. */
 	const char *names;
 	struct http_limits limits;
 	const char *headers;           /* further lines "Name: value\n" on every answer, or NULL */
@@ -92,7 +110,7 @@ struct http_options {
 };
 
 /* Routes end with a NULL path. They, and everything in the options, must live as long as the server. An
- * address that is not loopback needs a token: HEFT_EREFUSED says what to do. */
+ * address that is not loopback needs tokens or client_ca: HEFT_EREFUSED says what to do. */
 int http_server_start(struct http_server **out, const struct http_options *o,
 		      const struct http_route *routes, struct heft_error *err);
 uint16_t http_server_port(const struct http_server *s);
@@ -106,6 +124,10 @@ struct http_stats {
 };
 void http_request_stats(const struct http_request *q, struct http_stats *stats);
 
+/* Removes a Unix socket that no server answers any more. http_server_stop does this; if the server gave up its
+ * privileges, or was killed, another process has to. */
+void http_remove_socket(const char *path);
+
 /* The server raises the soft limit of open files as far as the hard limit allows. Whoever starts programs
  * calls this in the child before exec, to give it heft's original limit. It may be called after fork, and
  * without any server. */
@@ -116,7 +138,31 @@ void http_restore_file_limit(void);
 int http_parse_listen(char *text, const char **address, uint16_t *port);
 /* Makes a token of 32 hex digits from the kernel's random numbers. */
 void http_make_token(char token[33]);
-/* Reads the first line of a file, which only its owner may read; it needs at least 16 characters. */
-int http_read_token(const char *path, char *token, size_t size, struct heft_error *err);
+
+struct http_token {
+	char *text;
+	enum http_sees sees;
+	uint32_t uid;
+};
+struct http_tokens {
+	VECTOR_MEMBERS(struct http_token);
+};
+/* Reads a file that only its owner may read: each line is a token of at least 16 characters, then "all",
+ * "uid=1000" or nothing, which means all. Empty lines and those that begin with '#' are skipped. */
+int http_tokens_read(struct http_tokens *t, const char *path, struct heft_error *err);
+void http_tokens_fini(struct http_tokens *t);
+
+struct http_tls_files {
+	const char *cert, *key;
+	const char *client_ca; /* NULL: clients need no certificate */
+};
+/* PEM texts */
+struct http_tls {
+	char *cert, *key, *client_ca;
+};
+/* Reads and checks the files; only the owner and the group of the key may be able to read it. A client whose
+ * certificate client_ca signed is known and sees all. */
+int http_tls_read(struct http_tls *t, const struct http_tls_files *f, struct heft_error *err);
+void http_tls_fini(struct http_tls *t);
 
 #endif

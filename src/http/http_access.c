@@ -1,5 +1,4 @@
-/* Checks who may ask: tokens, and the names that a request may use for this server. Reads addresses to
- * listen on.
+/* Checks the names that a request may use for this server, and reads passwords and addresses to listen on.
  *
  * A foreign page, opened in a browser on this machine, can send requests to loopback. It can read the
  * answers only if its own name is made to point here (DNS rebinding); then Host has that name. So Host must
@@ -13,16 +12,7 @@
 #include "hosted/number_parse.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-enum { LEAST_TOKEN = 16 };
 
 /* Takes the name, without brackets, from "name", "name:port" or "[v6]:port". */
 static bool host_name(const char *host, char *name, size_t size)
@@ -89,17 +79,6 @@ bool http_origin_is_own(const struct http_own_names *own, const char *origin, co
 	if (host && strcasecmp(origin, host) == 0)
 		return true;
 	return host_name(origin, name, sizeof name) && in_names(own->further, name);
-}
-
-bool http_token_equal(const char *token, const char *given)
-{
-	size_t length = strlen(token), given_length = strlen(given);
-	volatile unsigned char differs = length != given_length || !length;
-	for (size_t i = 0; i < length; i++) {
-		const char *other = i < given_length ? given + i : token;
-		differs = (unsigned char)(differs | (token[i] ^ *other));
-	}
-	return !differs;
 }
 
 static int base64_digit(char c)
@@ -171,67 +150,4 @@ int http_parse_listen(char *text, const char **address, uint16_t *port)
 		return HEFT_EUSAGE;
 	*address = *text ? text : NULL;
 	return 0;
-}
-
-void http_make_token(char token[33])
-{
-	static const char digits[] = "0123456789abcdef";
-	unsigned char bytes[16];
-	size_t have = 0;
-	while (have < sizeof bytes) {
-		ssize_t n = getrandom(bytes + have, sizeof bytes - have, 0);
-		if (n > 0)
-			have += (size_t)n;
-		else if (n < 0 && errno != EINTR)
-			abort(); /* Linux has it since 3.17; a token must never be guessable */
-	}
-	for (size_t i = 0; i < sizeof bytes; i++) {
-		token[2 * i] = digits[bytes[i] >> 4];
-		token[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	token[32] = 0;
-}
-
-static int check_token(const char *path, const struct stat *st, const char *token,
-		       struct heft_error *err)
-{
-	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
-		return heft_fail(err, HEFT_EREFUSED, "%s is not a file", path);
-	if (S_ISREG(st->st_mode) && st->st_mode & (S_IRWXG | S_IRWXO))
-		return heft_fail(err, HEFT_EREFUSED,
-				 "the token in %s can be read by others\nchmod 600 %s", path, path);
-	for (const char *c = token; *c; c++)
-		if (*c <= ' ' || *c == 0x7f)
-			return heft_fail(err, HEFT_EREFUSED,
-					 "the token in %s has blanks or control characters", path);
-	if (strlen(token) < LEAST_TOKEN)
-		return heft_fail(err, HEFT_EREFUSED,
-				 "the token in %s is shorter than %d characters\n"
-				 "(umask 077; openssl rand -hex 16 > %s) makes a good one",
-				 path, LEAST_TOKEN, path);
-	return 0;
-}
-
-int http_read_token(const char *path, char *token, size_t size, struct heft_error *err)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		int rc = heft_fail_errno(err, "cannot read the token file %s", path);
-		if (fd >= 0)
-			close(fd);
-		return rc;
-	}
-	FILE *in = fdopen(fd, "r");
-	if (!in || !fgets(token, (int)size, in))
-		*token = 0;
-	if (in)
-		fclose(in);
-	else
-		close(fd);
-	size_t length = strcspn(token, "\r\n");
-	if (length + 1 == size)
-		return heft_fail(err, HEFT_EREFUSED, "the token in %s is too long", path);
-	token[length] = 0;
-	return check_token(path, &st, token, err);
 }

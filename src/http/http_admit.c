@@ -67,35 +67,39 @@ static void find_route(struct http_connection *c, const char *method, const char
 
 enum credentials { ABSENT, WRONG, RIGHT };
 
-static enum credentials credentials_of(const struct http_connection *c)
+/* RIGHT: fills in whose token it is. */
+static enum credentials credentials_of(const struct http_connection *c, struct http_viewer *viewer)
 {
-	const char *token = c->server->o.token;
+	const struct http_tokens *tokens = c->server->o.tokens;
 	const char *header = http_header(&c->request, "Authorization");
 	const char *query = http_query(&c->request, "token");
 	char password[512];
-	bool right = query && http_token_equal(token, query);
+	if (!tokens)
+		return ABSENT;
+	bool right = query && http_tokens_find(tokens, query, viewer);
+	if (right)
+		return RIGHT;
 	if (header && strncasecmp(header, "Bearer ", 7) == 0)
-		right = right || http_token_equal(token, header + 7);
+		right = http_tokens_find(tokens, header + 7, viewer);
 	else if (header && http_basic_password(header, password, sizeof password))
-		right = right || http_token_equal(token, password);
+		right = http_tokens_find(tokens, password, viewer);
 	return right ? RIGHT : header || query ? WRONG : ABSENT;
 }
 
-/* Checks Host, Origin and token. True: the request is allowed. */
-static bool may_ask(struct http_connection *c)
+/* Checks Host and Origin. `identified`: the sender is known, so it is no page that only pretends to be ours. */
+static bool names_are_own(struct http_connection *c, bool identified)
 {
 	struct http_server *s = c->server;
 	const char *host = http_header(&c->request, "Host");
 	const char *origin = http_header(&c->request, "Origin");
-	enum credentials given = s->o.token ? credentials_of(c) : ABSENT;
-	/* A page that only pretends to be ours does not know the token. */
-	if (host && given != RIGHT && !http_host_is_own(&s->own, host)) {
-		http_answer_text(
-			&c->answer, 403,
-			"this server does not answer to the name in the Host header\nask "
-			"for http://%s:%u/ or http://localhost:%u/, or give the server this "
-			"name: --host NAME\n",
-			s->own.any ? "127.0.0.1" : s->own.address, s->port, s->port);
+	const char *scheme = s->o.tls ? "https" : "http";
+	if (host && !identified && !http_host_is_own(&s->own, host)) {
+		http_answer_text(&c->answer, 403,
+				 "this server does not answer to the name in the Host header\nask "
+				 "for %s://%s:%u/ or %s://localhost:%u/, or give the server this "
+				 "name: --host NAME\n",
+				 scheme, s->own.any ? "127.0.0.1" : s->own.address, s->port, scheme,
+				 s->port);
 		return false;
 	}
 	/* Browsers send passwords also with requests of other pages. */
@@ -104,20 +108,51 @@ static bool may_ask(struct http_connection *c)
 				 "requests from other servers' pages are refused\n");
 		return false;
 	}
-	if (!s->o.token || c->route->open)
-		return true;
-	switch (given) {
-	case RIGHT: return true;
-	case WRONG:
-		http_answer_text(&c->answer, 403, "this is not the token of this server\n");
-		return false;
-	default:
+	return true;
+}
+
+static void refuse_unknown(struct http_connection *c)
+{
+	if (!c->server->o.tokens)
+		http_answer_text(&c->answer, 403, "a client certificate is needed\n");
+	else
 		http_answer_text(
 			&c->answer, 401,
 			"a token is needed: the header \"Authorization: Bearer TOKEN\", "
 			"?token=TOKEN,\nor http://x:TOKEN@... where programs take passwords\n");
+}
+
+/* Checks who asks, and fills in whose things it may see. True: the request is allowed. A token says more than
+ * the socket or the certificate that it comes with. */
+static bool may_ask(struct http_connection *c)
+{
+	struct http_server *s = c->server;
+	struct http_viewer *viewer = &c->request.viewer;
+	const struct http_viewer *peer = &c->client->peer;
+	bool local = c->client->door->local, trusted = http_tls_is_trusted(c);
+	enum credentials given = credentials_of(c, viewer);
+	if (!names_are_own(c, given == RIGHT || local || trusted))
+		return false;
+	if (given == RIGHT || c->route->open)
+		return true;
+	if (given == WRONG) {
+		http_answer_text(&c->answer, 403, "this is not the token of this server\n");
 		return false;
 	}
+	if (local) {
+		*viewer = *peer;
+		if (!peer->known)
+			http_answer_text(&c->answer, 403,
+					 "this server does not know the user who asks\n");
+		return peer->known;
+	}
+	bool anybody = !s->o.tokens && !(s->o.tls && s->o.tls->client_ca);
+	if (trusted || anybody) {
+		*viewer = (struct http_viewer){.sees = HTTP_SEES_ALL, .known = trusted};
+		return true;
+	}
+	refuse_unknown(c);
+	return false;
 }
 
 /* Checks what the bytes of the connection alone show: sizes, number of connections, form. */
@@ -137,18 +172,13 @@ static bool well_formed(struct http_connection *c)
 		return false;
 	}
 	pthread_mutex_lock(&s->lock);
-	bool full = s->client_count > s->o.limits.connections;
-	bool say = full && s->o.say && monotonic_ns() > after(s->said_full_ns, 60 * SECOND);
-	if (say)
-		s->said_full_ns = monotonic_ns();
+	bool refused = c->client->refused;
 	pthread_mutex_unlock(&s->lock);
-	if (say)
-		s->o.say("HTTP: too many connections; further ones are refused (503)");
-	if (full) {
+	if (refused) {
 		http_answer_text(&c->answer, 503, "too many connections; please try again later\n");
 		http_answer_header(&c->answer, "Retry-After", "5");
 	}
-	return !full;
+	return !refused;
 }
 
 void http_admit(struct http_connection *c, const char *method, const char *path)

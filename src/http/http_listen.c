@@ -1,7 +1,7 @@
 /* Listens: reads the address as people write it, checks whether it is loopback, finds a free port, and
  * gets enough descriptors for the connections.
  *
- * An address that others can reach needs a token, because a profile tells much about a program. */
+ * An address that others can reach needs a token or certificates of clients, because a profile tells much about a program. */
 #include "http/http_parts.h"
 
 #include <arpa/inet.h>
@@ -141,11 +141,12 @@ int http_listen(const struct http_options *o, struct http_own_names *own, uint16
 	int rc = resolve(o->address, &a, err);
 	if (rc < 0)
 		return rc;
-	if (!o->token && !is_loopback(&a))
+	if (!o->tokens && !(o->tls && o->tls->client_ca) && !is_loopback(&a))
 		return heft_fail(
 			err, HEFT_EREFUSED,
 			"%s can be reached from other machines, and there is no token\n"
-			"--token-file FILE asks for one; 127.0.0.1 is for this machine alone",
+			"--token-file FILE asks for one, --tls-client-ca FILE for a certificate;\n"
+			"127.0.0.1 is for this machine alone",
 			o->address);
 	set_own_names(own, &a);
 	uint32_t last = o->port ? (uint32_t)o->port + o->tries : 0;

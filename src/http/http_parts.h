@@ -1,5 +1,5 @@
-/* Inside src/http: an answer that is being made (http_answer.c), who may ask (http_access.c) and listening
- * (http_listen.c), for http.c, which does the network. */
+/* Inside src/http: an answer that is being made (http_answer.c), who may ask (http_access.c, http_tokens.c) and
+ * listening (http_listen.c, http_local.c), for http.c, which does the network. */
 #ifndef HEFT_HTTP_HTTP_PARTS_H
 #define HEFT_HTTP_HTTP_PARTS_H
 
@@ -49,6 +49,15 @@ struct http_own_names {
 /* Returns a socket that listens as the options say, or a negative code (http_listen.c). */
 int http_listen(const struct http_options *o, struct http_own_names *own, uint16_t *port,
 		struct heft_error *err);
+/* The Unix socket of a server */
+struct http_local {
+	bool has_stranger; /* users that this namespace does not know have the uid `stranger` */
+	uint32_t stranger;
+};
+/* Returns a socket that listens there, or a negative code (http_local.c). */
+int http_listen_local(const char *path, struct http_local *l, struct heft_error *err);
+/* Who is at the other end of a connection. */
+void http_peer_viewer(const struct http_local *l, int fd, struct http_viewer *viewer);
 /* Raises the limit of open files for that many connections, as far as the system allows. Returns how many
  * connections there may be. */
 uint32_t http_raise_file_limit(uint32_t sockets);
@@ -57,6 +66,8 @@ bool http_host_is_own(const struct http_own_names *own, const char *host);
 bool http_origin_is_own(const struct http_own_names *own, const char *origin, const char *host);
 /* Compares in a time that depends on the token's own length only. */
 bool http_token_equal(const char *token, const char *given);
+/* The token's viewer; false: no token is this one. */
+bool http_tokens_find(const struct http_tokens *t, const char *given, struct http_viewer *viewer);
 /* Reads the password in "Basic BASE64"; false: there is none. */
 bool http_basic_password(const char *header, char *password, size_t size);
 

@@ -1,5 +1,5 @@
-/* Inside src/http: the server, its clients and their requests, for http.c (the network), http_work.c
- * (threads that make answers) and http_admit.c (which requests are allowed). */
+/* Inside src/http: the server, its clients and their requests, for http.c (the network), http_clients.c
+ * (connections), http_work.c (threads that make answers) and http_admit.c (which requests are allowed). */
 #ifndef HEFT_HTTP_HTTP_STATE_H
 #define HEFT_HTTP_HTTP_STATE_H
 
@@ -14,6 +14,7 @@
 enum {
 	HTTP_REQUEST_MS = 20000, /* if the options give no limit */
 	HTTP_ANSWER_MS = 30000,
+	HTTP_IDLE_MS = 60000,
 	HTTP_WORKERS = 4,
 	HTTP_HEADERS = 16 * 1024, /* bytes of a request's headers; more get 431 */
 };
@@ -21,10 +22,33 @@ enum {
 struct MHD_Connection;
 struct MHD_Daemon;
 
-/* A socket */
+/* Where a client is, as far as it counts for its share of the connections */
+struct http_address {
+	int family;
+	uint64_t number;
+};
+
+/* What clients come in by: the port, or the Unix socket */
+struct http_door {
+	struct http_server *server;
+	struct MHD_Daemon *daemon; /* NULL: closed */
+	bool local;                /* the Unix socket */
+	uint32_t sockets;          /* at most; those above the limit of connections get 503 */
+	uint32_t connections;      /* at most */
+	uint32_t share;            /* of them, for one address */
+	uint32_t clients;          /* now */
+};
+
+/* A connection */
 struct client {
 	struct client *next, **at;
+	struct http_door *door;
+	struct http_viewer peer; /* at the other end of a Unix socket */
+	struct http_address address;
 	int fd;
+	bool refused;  /* gets 503, or has got it */
+	bool answered; /* had an answer before */
+	bool certificate_checked, certificate_right;
 	bool asking;  /* a request has begun */
 	bool reading; /* ... or may begin, and is not complete */
 	uint64_t since_ns, deadline_ns;
@@ -61,8 +85,9 @@ struct http_server {
 	struct http_options o;
 	const struct http_route *routes;
 	struct http_own_names own;
+	struct http_local local;
 	uint16_t port;
-	struct MHD_Daemon *daemon;
+	struct http_door doors[2];
 	pthread_t workers[HTTP_WORKERS], clock;
 	uint32_t worker_count;
 	bool has_clock;
@@ -72,8 +97,7 @@ struct http_server {
 	struct http_connection *queue, **queue_end;
 	struct http_connection *waiting;
 	struct client *clients;
-	uint32_t sockets;              /* at most; those above the limit of connections get 503 */
-	uint32_t client_count, active; /* requests that were begun and not ended */
+	uint32_t active; /* requests that were begun and not ended */
 	uint64_t requests, refused, failed;
 	uint64_t said_full_ns;
 };
@@ -101,6 +125,19 @@ void http_enqueue_locked(struct http_server *s, struct http_connection *c);
 void http_wait_locked(struct http_server *s, struct http_connection *c);
 /* The server is stopping: gives all waiting requests back to the network, without the routes' answers. */
 void http_give_up_waiting(struct http_server *s);
+
+/* ---- http_clients.c */
+
+/* A connection was accepted: *context becomes its client, or NULL if memory runs out. */
+void http_client_begins(struct http_door *d, struct MHD_Connection *mhd, void **context);
+void http_client_ends(struct client *k); /* NULL is nothing */
+/* Ends the connection of a client that is still sending, with 503. */
+void http_turn_away_locked(struct client *k);
+
+/* ---- http_tls.c */
+
+/* The client has shown a certificate that the server trusts. */
+bool http_tls_is_trusted(struct http_connection *c);
 
 /* ---- http_admit.c */
 

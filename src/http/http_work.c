@@ -192,12 +192,16 @@ static bool is_drained(int fd)
 
 static void end_late_clients(struct http_server *s, uint64_t now)
 {
-	uint32_t most = s->o.limits.connections;
-	bool crowded = s->client_count > most - most / 4;
 	for (struct client *k = s->clients; k; k = k->next) {
+		uint32_t most = k->door->connections;
+		bool crowded = k->door->clients > most - most / 4;
 		bool late = k->deadline_ns <= now;
 		if (crowded && !k->asking && k->deadline_ns != NEVER)
 			late = late || after(k->since_ns, http_limit_ns(0, CROWDED_MS)) <= now;
+		if (late && k->refused && k->reading) {
+			http_turn_away_locked(k);
+			continue;
+		}
 		if (!late && !(k->reading && has_hung_up(k->fd) && is_drained(k->fd)))
 			continue;
 		shutdown(k->fd, SHUT_RDWR);

@@ -1,5 +1,8 @@
 /* Which process a request is about, and answers that say why there is no profile.
  *
+ * Whose process: all functions here begin with the list of the processes that the sender of the request may
+ * see (list_visible). So another user's process is not found, not counted and not named.
+ *
  * Which process: /debug/pprof/PID/heap, or ?pid=PID; without either the one that runs. The form with the
  * path is what `go tool pprof` needs where there are several, since it asks for symbols beside the profile
  * and drops the query. */
@@ -74,7 +77,7 @@ bool pprof_parse_target(const struct http_request *q, struct pprof_target *t, st
 {
 	const char *slash = strchr(q->rest, '/'), *pid = http_query(q, "pid");
 	size_t length = slash ? (size_t)(slash - q->rest) : strlen(q->rest);
-	*t = (struct pprof_target){.name = q->rest};
+	*t = (struct pprof_target){.name = q->rest, .viewer = q->viewer};
 	t->named = pprof_parse_digits(q->rest, length, &t->pid);
 	if (t->named) {
 		t->name = slash ? slash + 1 : "";
@@ -91,14 +94,36 @@ void pprof_write_program(FILE *out, const struct source_process *p)
 	pprof_write_name(out, program_words(words, sizeof words, p->exe, p->command));
 }
 
-static bool list_entries(const struct source *s, struct source_entry **list, uint32_t *count,
-			 struct http_answer *a)
+static bool is_visible(const struct http_viewer *viewer, uint32_t uid)
+{
+	return viewer->sees == HTTP_SEES_ALL ||
+	       (viewer->sees == HTTP_SEES_UID && viewer->uid == uid);
+}
+
+/* HEFT_ENOTFOUND also if it is another's meanwhile. */
+static int describe_visible(const struct source *s, const struct pprof_target *t, uint64_t key,
+			    struct source_process *p, struct heft_error *err)
+{
+	int rc = s->describe(s->ctx, key, p, err);
+	if (rc == 0 && !is_visible(&t->viewer, p->uid))
+		return heft_fail(err, HEFT_ENOTFOUND, "this process is gone");
+	return rc;
+}
+
+static bool list_visible(const struct source *s, const struct pprof_target *t,
+			 struct source_entry **list, uint32_t *count, struct http_answer *a)
 {
 	struct heft_error err = {0};
-	if (s->list(s->ctx, list, count, &err) == 0)
-		return true;
-	pprof_refuse_with(a, &err);
-	return false;
+	uint32_t all = 0;
+	*count = 0;
+	if (s->list(s->ctx, list, &all, &err) < 0) {
+		pprof_refuse_with(a, &err);
+		return false;
+	}
+	for (uint32_t i = 0; i < all; i++)
+		if (is_visible(&t->viewer, (*list)[i].uid))
+			(*list)[(*count)++] = (*list)[i];
+	return true;
 }
 
 bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
@@ -108,12 +133,12 @@ bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
 	struct heft_error ignored;
 	uint32_t found = 0;
 	*count = 0;
-	if (!list_entries(s, &entries, &found, a))
+	if (!list_visible(s, t, &entries, &found, a))
 		return false;
 	*list = calloc((size_t)found + 1, sizeof **list);
 	for (uint32_t i = 0; *list && i < found; i++)
 		if ((!t->named || entries[i].pid == t->pid) && /* one may be gone by now */
-		    s->describe(s->ctx, entries[i].key, &(*list)[*count], &ignored) == 0)
+		    describe_visible(s, t, entries[i].key, &(*list)[*count], &ignored) == 0)
 			++*count;
 	free(entries);
 	if (!*list)
@@ -179,10 +204,10 @@ bool pprof_find_process(const struct source *s, const struct pprof_target *t,
 	struct source_entry *list = NULL;
 	uint32_t count = 0;
 	struct heft_error err = {0};
-	if (!list_entries(s, &list, &count, a))
+	if (!list_visible(s, t, &list, &count, a))
 		return false;
 	const struct source_entry *found = choose(s, list, count, t, a);
-	int rc = found ? s->describe(s->ctx, found->key, out, &err) : 0;
+	int rc = found ? describe_visible(s, t, found->key, out, &err) : 0;
 	bool chosen = found && rc == 0;
 	free(list);
 	if (rc < 0)

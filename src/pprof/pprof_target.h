@@ -11,15 +11,17 @@ struct pprof_target {
 	bool named;
 	int32_t pid;
 	const char *name; /* what is asked for: "heap" */
+	struct http_viewer viewer;
 };
 
 /* False: a pid that is none; the answer says so. */
 bool pprof_parse_target(const struct http_request *q, struct pprof_target *t,
 			struct http_answer *a);
-/* False: there is no such process, or there are several; the answer says so. */
+/* False: there is no such process, or there are several; the answer says so. A process that the viewer may
+ * not see does not exist for it. */
 bool pprof_find_process(const struct source *s, const struct pprof_target *t,
 			struct source_process *out, struct http_answer *a);
-/* All processes, or those with the pid that is asked for. *list is the caller's to free(). False: the answer says
+/* All processes that the viewer may see, or those of them with the pid that is asked for. *list is the caller's to free(). False: the answer says
  * why. */
 bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
 			struct source_process **list, uint32_t *count, struct http_answer *a);

@@ -14,6 +14,7 @@
 #include "pprof/snapshots.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,22 +22,25 @@
 
 enum {
 	LONGEST_SECONDS = 3600,
-	MOST_DIFFERENCES = 64, /* at once: each holds a profile */
+	MOST_DIFFERENCES = 64,  /* at once: each holds a profile */
+	USERS_DIFFERENCES = 16, /* ... of a user who sees only their own processes */
 	ASK_AGAIN_NS = 3000000,
 };
 
 struct pprof_routes {
 	struct source source;
-	const char *token;
 	struct snapshots *snapshots;
 	struct http_route table[6];
-	_Atomic uint32_t differences;
+	pthread_mutex_t lock; /* of the list */
+	struct pending *differences;
 };
 
 /* ---- profiles */
 
 struct pending {
 	struct pprof_routes *r;
+	struct pending *next_difference; /* if it is counted */
+	struct http_viewer viewer;
 	struct snapshot_request request;
 	struct snapshot *before, *now;
 	bool allocs, text, counted;
@@ -46,6 +50,36 @@ struct pending {
 	char *asked;         /* symbol: the addresses */
 };
 
+/* False: there are too many. Nobody but who sees everything can take them all. */
+static bool begin_difference(struct pending *v)
+{
+	struct pprof_routes *r = v->r;
+	uint32_t all = 0, own = 0;
+	pthread_mutex_lock(&r->lock);
+	for (const struct pending *o = r->differences; o; o = o->next_difference) {
+		all++;
+		own += o->viewer.sees == HTTP_SEES_UID && o->viewer.uid == v->viewer.uid;
+	}
+	v->counted = all < MOST_DIFFERENCES &&
+		     (v->viewer.sees != HTTP_SEES_UID || own < USERS_DIFFERENCES);
+	if (v->counted) {
+		v->next_difference = r->differences;
+		r->differences = v;
+	}
+	pthread_mutex_unlock(&r->lock);
+	return v->counted;
+}
+
+static void end_difference(struct pending *v)
+{
+	struct pending **at = &v->r->differences;
+	pthread_mutex_lock(&v->r->lock);
+	while (*at != v)
+		at = &(*at)->next_difference;
+	*at = v->next_difference;
+	pthread_mutex_unlock(&v->r->lock);
+}
+
 static void pending_free(void *kept)
 {
 	struct pending *v = kept;
@@ -53,7 +87,7 @@ static void pending_free(void *kept)
 	snapshot_release(v->before);
 	snapshot_release(v->now);
 	if (v->counted)
-		v->r->differences--;
+		end_difference(v);
 	free(v->asked);
 	free(v);
 }
@@ -67,6 +101,7 @@ static struct pending *pending_new(struct pprof_routes *r, const struct http_req
 		return NULL;
 	}
 	v->r = r;
+	v->viewer = q->viewer;
 	v->request = (struct snapshot_request){
 		.of = r->snapshots, .key = key, .since_ns = q->arrived_ns};
 	return v;
@@ -246,8 +281,7 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 	v->allocs = strcmp(t->name, "allocs") == 0;
 	v->text = wants_text(q);
 	v->seconds = seconds;
-	v->counted = seconds != 0;
-	if (v->counted && ++r->differences > MOST_DIFFERENCES) {
+	if (seconds && !begin_difference(v)) {
 		http_answer_header(a, "Retry-After", "10");
 		pprof_refuse(a, 503,
 			     "too many requests with \"seconds\" at once; please try again later");
@@ -345,7 +379,7 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 	struct source_process p;
 	struct source_control c;
 	struct heft_error err = {0};
-	if (!r->token) {
+	if (!q->viewer.known) { /* it may be any user of the machine */
 		pprof_refuse(a, 403,
 			     "this server has no token, so nothing can be switched over HTTP\n"
 			     "start it with --token-file FILE, or use: heft ctl PID sample=on");
@@ -439,7 +473,7 @@ static void answer_no_slash(void *ctx, const struct http_request *q, struct http
 static void answer_metrics(void *ctx, const struct http_request *q, struct http_answer *a)
 {
 	struct pprof_routes *r = ctx;
-	const struct pprof_target all = {0};
+	const struct pprof_target all = {.viewer = q->viewer};
 	struct source_process *list;
 	uint32_t count;
 	struct http_stats stats;
@@ -466,7 +500,7 @@ static void answer_health(void *ctx, const struct http_request *q, struct http_a
 	http_answer_text(a, 200, "ok\n");
 }
 
-int pprof_routes_new(struct pprof_routes **out, const struct source *s, const char *token)
+int pprof_routes_new(struct pprof_routes **out, const struct source *s)
 {
 	struct pprof_routes *r = calloc(1, sizeof *r);
 	if (r && !(r->snapshots = snapshots_new(s))) {
@@ -477,7 +511,7 @@ int pprof_routes_new(struct pprof_routes **out, const struct source *s, const ch
 	if (!r)
 		return HEFT_ENOMEM;
 	r->source = *s;
-	r->token = token;
+	pthread_mutex_init(&r->lock, NULL);
 	r->table[0] = (struct http_route){"GET", "/debug/pprof/*", answer_pprof, r, false, false};
 	r->table[1] = (struct http_route){"POST", "/debug/pprof/*", answer_pprof, r, false, false};
 	r->table[2] = (struct http_route){"GET", "/debug/pprof", answer_no_slash, r, false, true};
@@ -496,5 +530,6 @@ void pprof_routes_free(struct pprof_routes *r)
 	if (!r)
 		return;
 	snapshots_free(r->snapshots);
+	pthread_mutex_destroy(&r->lock);
 	free(r);
 }

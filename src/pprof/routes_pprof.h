@@ -8,9 +8,8 @@
 
 struct pprof_routes;
 
-/* The source is copied, what it points to must live as long as the routes. token: that of the
- * server, or NULL; without one nothing can be switched over HTTP. 0 or HEFT_ENOMEM. */
-int pprof_routes_new(struct pprof_routes **out, const struct source *s, const char *token);
+/* The source is copied, what it points to must live as long as the routes. 0 or HEFT_ENOMEM. */
+int pprof_routes_new(struct pprof_routes **out, const struct source *s);
 /* For http_server_start; ends with a NULL path. */
 const struct http_route *pprof_routes_table(const struct pprof_routes *r);
 void pprof_routes_free(struct pprof_routes *r); /* after http_server_stop */

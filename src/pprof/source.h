@@ -12,11 +12,13 @@ struct source_entry {
 	uint64_t key; /* of this image of the process: never reused, an exec makes another */
 	int32_t pid;
 	bool running;
+	uint32_t uid; /* whose it is: the owner of its session file */
 };
 
 struct source_process {
 	uint64_t key;
 	int32_t pid;
+	uint32_t uid;
 	char exe[256];      /* path */
 	char command[1024]; /* arguments, separated by NUL, another NUL at the end */
 	bool running;

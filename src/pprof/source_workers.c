@@ -317,6 +317,7 @@ static int describe(void *ctx, uint64_t key, struct source_process *p, struct he
 		return rc;
 	p->key = key;
 	p->pid = known.entry.pid;
+	p->uid = known.entry.uid;
 	bool *flags[] = {&p->running, &p->sampled, &p->on, &p->automatic, &p->partly, &p->blind};
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
 		*flags[i] = truth(flags[i]);

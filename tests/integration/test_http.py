@@ -11,72 +11,12 @@ import re
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 
 import pytest
 
-from harness import BUILD, run, start, wait_until
-
-SERVER = BUILD / "tests" / "unit" / "serve_fake"
-TOKEN = "0123456789abcdef0123456789abcdef"
-BEARER = ("-H", f"Authorization: Bearer {TOKEN}")
-
-
-class Served:
-    def __init__(self, port, process):
-        self.port = port
-        self.process = process
-        self.base = f"http://127.0.0.1:{port}"
-
-    def curl(self, path, *options):
-        """Status, headers by lower-case name, body."""
-        done = run(["curl", "-s", "-S", "-i", "--max-time", "30", *options, self.base + path])
-        assert done.returncode == 0, done.stderr
-        head, _, body = done.stdout.partition(b"\r\n\r\n")
-        lines = head.decode("latin-1").split("\r\n")
-        headers = {k.strip().lower(): v.strip()
-                   for k, _, v in (line.partition(":") for line in lines[1:])}
-        return int(lines[0].split()[1]), headers, body
-
-    def text(self, path, *options, status=200):
-        got, headers, body = self.curl(path, *options)
-        assert got == status, body
-        assert headers["x-content-type-options"] == "nosniff"
-        return body.decode()
-
-    def snapshots(self):
-        return int(self.text("/test/snapshots"))
-
-    def pprof(self, path, *options, user="", status=0, tmp=None):
-        go = shutil.which("go")
-        if not go:
-            pytest.skip("go is not installed")
-        address = f"http://{user}127.0.0.1:{self.port}{path}"
-        done = run([go, "tool", "pprof", *options, address], timeout=120,
-                   env={"PPROF_TMPDIR": str(tmp), "HOME": str(tmp), "GOFLAGS": "-mod=mod",
-                        "GOTOOLCHAIN": "local",  # its cache: pprof may have to be built once
-                        "GOCACHE": os.path.join(tempfile.gettempdir(), f"heft-go-{os.getuid()}")})
-        assert (done.returncode == 0) == (status == 0), done.stderr.decode()
-        return done.stdout.decode() if status == 0 else done.stderr.decode()
-
-
-@contextlib.contextmanager
-def serving(*words):
-    if not SERVER.exists():
-        pytest.skip(f"{SERVER.name} is not built")
-    process = start([SERVER, *words], stdin=subprocess.PIPE)
-    try:
-        port = process.stdout.readline()
-        assert port, process.stderr.read().decode()
-        yield Served(int(port), process)
-        process.stdin.close()
-        assert process.wait(timeout=30) == 0
-    finally:
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            stream.close()
+from harness import run, wait_until
+from http_harness import BEARER, SERVER, TOKEN, serving
 
 
 def test_profile_headers():

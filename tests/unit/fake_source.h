@@ -130,7 +130,7 @@ static inline int fake_list(void *ctx, struct source_entry **list, uint32_t *cou
 	*count = f->count;
 	for (uint32_t i = 0; i < f->count; i++) {
 		const struct source_process *p = &f->processes[i];
-		(*list)[i] = (struct source_entry){p->key, p->pid, p->running};
+		(*list)[i] = (struct source_entry){p->key, p->pid, p->running, p->uid};
 	}
 	pthread_mutex_unlock(&f->lock);
 	return 0;

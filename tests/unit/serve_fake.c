@@ -1,6 +1,6 @@
 /* Serves made-up processes (fake_source.h) for tests/integration/test_http.py, until its standard
  * input ends. Prints its port. Options are words: token=T check slow=MS off many ended none
- * connections=N idle=MS request=MS files=N address=A */
+ * connections=N each=N idle=MS request=MS files=N address=A tokens=FILE cert=FILE key=FILE ca=FILE socket=PATH only owners=UID,UID,... */
 #include "pprof/routes_pprof.h"
 
 #include "fake_source.h"
@@ -15,6 +15,17 @@ static void answer_count(void *ctx, const struct http_request *q, struct http_an
 	(void)ctx;
 	(void)q;
 	http_answer_text(a, 200, "%d", atomic_load(&fake.snapshots));
+}
+
+static void answer_large(void *ctx, const struct http_request *q, struct http_answer *a)
+{
+	(void)ctx;
+	(void)q;
+	size_t bytes = 32u << 20;
+	char *body = malloc(bytes);
+	if (body)
+		memset(body, 'x', bytes);
+	http_answer_body(a, 200, "application/octet-stream", body, body ? bytes : 0);
 }
 
 static const char *value_of(int argc, char **argv, const char *name)
@@ -48,6 +59,16 @@ static void make_processes(int argc, char **argv)
 	fake_process(&fake, 300, "/x/gone", false)->live_bytes = 1; /* its pid was used again */
 }
 
+/* The processes belong to these users, in turn; without any, to root. */
+static void give_owners(const char *uids)
+{
+	for (uint32_t i = 0; uids && i < fake.count; i++) {
+		char *end;
+		fake.processes[i].uid = (uint32_t)strtoul(uids, &end, 10);
+		uids = *end == ',' ? end + 1 : uids;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct pprof_routes *routes;
@@ -59,18 +80,39 @@ int main(int argc, char **argv)
 		return 2;
 	struct source source = fake_source_of(&fake);
 	make_processes(argc, argv);
+	give_owners(value_of(argc, argv, "owners"));
 	fake.slow_ms = number_of(argc, argv, "slow");
-	const char *token = value_of(argc, argv, "token");
-	if (pprof_routes_new(&routes, &source, token) < 0)
+	struct http_token one = {.text = (char *)(uintptr_t)value_of(argc, argv, "token"),
+				 .sees = HTTP_SEES_ALL};
+	struct http_tokens tokens = {.items = &one, .count = one.text != NULL};
+	const char *file = value_of(argc, argv, "tokens");
+	if ((file && http_tokens_read(&tokens, file, &err) < 0)) {
+		fprintf(stderr, "%s\n", err.message);
+		return 1;
+	}
+	const struct http_tls_files tls_files = {value_of(argc, argv, "cert"),
+						 value_of(argc, argv, "key"),
+						 value_of(argc, argv, "ca")};
+	struct http_tls tls = {0};
+	if (tls_files.cert && http_tls_read(&tls, &tls_files, &err) < 0) {
+		fprintf(stderr, "%s\n", err.message);
+		return 1;
+	}
+	if (pprof_routes_new(&routes, &source) < 0)
 		return 2;
 	uint32_t n = 0;
 	for (const struct http_route *r = pprof_routes_table(routes); r->path; r++)
 		table[n++] = *r;
 	table[n] = (struct http_route){"GET", "/test/snapshots", answer_count, NULL, true, true};
+	table[n + 1] = (struct http_route){"GET", "/test/large", answer_large, NULL, true, false};
 	struct http_options o = {
 		.address = value_of(argc, argv, "address"),
-		.token = token,
+		.socket = value_of(argc, argv, "socket"),
+		.tls = tls.cert ? &tls : NULL,
+		.socket_only = value_of(argc, argv, "only"),
+		.tokens = tokens.count ? &tokens : NULL,
 		.limits = {.connections = number_of(argc, argv, "connections"),
+			   .per_address = number_of(argc, argv, "each"),
 			   .idle_ms = number_of(argc, argv, "idle"),
 			   .request_ms = number_of(argc, argv, "request")},
 	};
@@ -84,5 +126,8 @@ int main(int argc, char **argv)
 		;
 	http_server_stop(server);
 	pprof_routes_free(routes);
+	http_tls_fini(&tls);
+	if (file)
+		http_tokens_fini(&tokens);
 	return 0;
 }

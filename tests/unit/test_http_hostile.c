@@ -292,6 +292,36 @@ TEST(test_too_many)
 	stop();
 }
 
+static int confined, refuse_to_confine;
+
+static int confine(struct heft_error *err)
+{
+	confined++;
+	return refuse_to_confine ? heft_fail(err, HEFT_EREFUSED, "cannot give them up") : 0;
+}
+
+/* Privileges are given up when the sockets are open; if that fails, nothing is served. */
+TEST(test_confine)
+{
+	char path[64];
+	struct heft_error err = {0};
+	snprintf(path, sizeof path, "/tmp/heft-confine-%d.sock", getpid());
+	struct http_options o = {.confine = confine, .socket = path};
+	confined = refuse_to_confine = 0;
+	start(o);
+	assert_int_equal(confined, 1);
+	assert_int_equal(access(o.socket, F_OK), 0);
+	assert_int_equal(status_of("GET /ok", "", ""), 200);
+	stop();
+	assert_int_not_equal(access(o.socket, F_OK), 0);
+	refuse_to_confine = 1;
+	assert_int_equal(http_server_start(&server, &o, routes, &err), HEFT_EREFUSED);
+	assert_string_equal(err.message, "cannot give them up");
+	assert_int_equal(confined, 2);
+	assert_null(server);
+	assert_int_not_equal(access(o.socket, F_OK), 0);
+}
+
 TEST(test_thousand_idle)
 {
 	enum { MANY = 1000 };
@@ -360,7 +390,9 @@ TEST(test_close_on_exec)
 
 TEST(test_tokens)
 {
-	start((struct http_options){.token = TOKEN});
+	struct http_token token = {.text = (char *)TOKEN, .sees = HTTP_SEES_ALL};
+	const struct http_tokens tokens = {.items = &token, .count = 1};
+	start((struct http_options){.tokens = &tokens});
 	static const struct {
 		const char *line, *header;
 		int status;
@@ -557,33 +589,75 @@ static void write_file(const char *path, const char *text, mode_t mode)
 	chmod(path, mode);
 }
 
+static int read_tokens(struct http_tokens *t, const char *path, const char *text)
+{
+	struct heft_error err = {0};
+	write_file(path, text, 0600);
+	return http_tokens_read(t, path, &err);
+}
+
 TEST(test_token_files)
 {
-	char path[] = "/tmp/heft-token-XXXXXX", token[64], other[33];
+	char path[] = "/tmp/heft-token-XXXXXX", token[33], other[33];
 	struct heft_error err = {0};
+	struct http_tokens t;
+	struct http_viewer v;
 	int fd = mkstemp(path);
 	assert_true(fd >= 0);
 	close(fd);
-	write_file(path, TOKEN "\nsecond line\n", 0600);
-	assert_int_equal(http_read_token(path, token, sizeof token, &err), 0);
-	assert_string_equal(token, TOKEN);
+	assert_int_equal(read_tokens(&t, path,
+				     "# comment\n\n" TOKEN "\n" TOKEN "1 uid=1000\r\n"
+				     "  " TOKEN "2\tall \n" TOKEN "3   uid=4294967294"),
+			 0);
+	assert_int_equal(t.count, 4);
+	assert_true(http_tokens_find(&t, TOKEN, &v));
+	assert_true(v.sees == HTTP_SEES_ALL && v.known);
+	assert_true(http_tokens_find(&t, TOKEN "1", &v));
+	assert_true(v.sees == HTTP_SEES_UID && v.uid == 1000 && v.known);
+	assert_true(http_tokens_find(&t, TOKEN "2", &v));
+	assert_true(v.sees == HTTP_SEES_ALL);
+	assert_true(http_tokens_find(&t, TOKEN "3", &v));
+	assert_true(v.sees == HTTP_SEES_UID && v.uid == 4294967294);
+	static const char *const absent[] = {"",         "# comment", TOKEN "1 uid=1000", TOKEN "4",
+					     "uid=1000", TOKEN " ",   " " TOKEN};
+	for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+		assert_false(http_tokens_find(&t, absent[i], &v));
+	http_tokens_fini(&t);
 	write_file(path, TOKEN, 0400);
-	assert_int_equal(http_read_token(path, token, sizeof token, &err), 0);
-	assert_string_equal(token, TOKEN);
+	assert_int_equal(http_tokens_read(&t, path, &err), 0);
+	assert_int_equal(t.count, 1);
+	http_tokens_fini(&t);
 	chmod(path, 0640);
-	assert_int_equal(http_read_token(path, token, sizeof token, &err), HEFT_EREFUSED);
+	assert_int_equal(http_tokens_read(&t, path, &err), HEFT_EREFUSED);
 	assert_non_null(strstr(err.message, "chmod 600"));
-	write_file(path, "short\n", 0600);
-	assert_int_equal(http_read_token(path, token, sizeof token, &err), HEFT_EREFUSED);
-	write_file(path, "", 0600);
-	assert_int_equal(http_read_token(path, token, sizeof token, &err), HEFT_EREFUSED);
-	write_file(path, "with blanks, which no header keeps\n", 0600);
-	assert_int_equal(http_read_token(path, token, sizeof token, &err), HEFT_EREFUSED);
-	write_file(path, TOKEN TOKEN TOKEN "\n", 0600);
-	assert_int_equal(http_read_token(path, token, sizeof token, &err), HEFT_EREFUSED);
+	static const char *const bad[] = {"short\n",
+					  "",
+					  "\n\n# nothing\n",
+					  "with blanks, which no header keeps\n",
+					  TOKEN "\nsecond line\n",
+					  TOKEN " uid=\n",
+					  TOKEN " uid=root\n",
+					  TOKEN " uid=-1\n",
+					  TOKEN " uid=4294967295\n",
+					  TOKEN " uid=4294967296\n",
+					  TOKEN " ALL\n",
+					  TOKEN " uid=1 all\n",
+					  TOKEN " uid=1,2\n",
+					  TOKEN "\n" TOKEN " uid=1\n",
+					  TOKEN "\n" TOKEN "\001\n",
+					  TOKEN TOKEN TOKEN TOKEN TOKEN TOKEN TOKEN TOKEN TOKEN
+					  "\n"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		assert_int_equal(read_tokens(&t, path, bad[i]), HEFT_EREFUSED);
+		assert_int_equal(t.count, 0);
+	}
+	FILE *f = fopen(path, "w");
+	fwrite(TOKEN "\0 uid=1\n", 1, sizeof TOKEN + 7, f);
+	fclose(f);
+	assert_int_equal(http_tokens_read(&t, path, &err), HEFT_EREFUSED);
 	unlink(path);
-	assert_int_equal(http_read_token(path, token, sizeof token, &err), HEFT_EIO);
-	assert_int_equal(http_read_token("/tmp", token, sizeof token, &err), HEFT_EREFUSED);
+	assert_int_equal(http_tokens_read(&t, path, &err), HEFT_EIO);
+	assert_int_equal(http_tokens_read(&t, "/tmp", &err), HEFT_EREFUSED);
 	http_make_token(token);
 	http_make_token(other);
 	assert_int_equal(strlen(token), 32);

@@ -28,7 +28,7 @@ static int start(void **state)
 	memset(&fake, 0, sizeof fake);
 	struct source source = fake_source_of(&fake);
 	fake_process(&fake, 100, "/x/prog", true);
-	if (pprof_routes_new(&routes, &source, NULL) < 0 ||
+	if (pprof_routes_new(&routes, &source) < 0 ||
 	    http_server_start(&server, &o, pprof_routes_table(routes), &err) < 0)
 		return -1;
 	port = http_server_port(server);
