@@ -9,7 +9,7 @@
  * ends, a worker says something, a signal comes or a short tick is over. */
 #include "agent/agent_loop.h"
 
-#include "agent/sandbox.h"
+#include "agent/confinement.h"
 #include "agent/supervisor.h"
 #include "hosted/monotonic.h"
 
@@ -143,6 +143,7 @@ static void worker_began(void *ctx, struct worker_seat *s, const int channels[WO
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = LINK_KEY};
 	link_send(&a->front, &m, channels, WORKER_CHANNELS);
 	epoll_ctl(a->epoll, EPOLL_CTL_ADD, s->link.fd, &event);
+	epoll_ctl(a->epoll, EPOLL_CTL_ADD, s->files, &event);
 	for (uint32_t i = 0; i < a->count;) {
 		struct supervised *c = a->list[i];
 		if (c->seat != s) {
@@ -314,7 +315,7 @@ static int start_server(struct supervisor *a, struct heft_error *err)
 		return heft_fail_errno(err, "cannot start the server of HTTP");
 	a->front_pid = fork();
 	if (a->front_pid == 0) {
-		sandbox_keep_descriptors(&pair[1], 1);
+		confinement_keep_descriptors(&pair[1], 1);
 		_exit(getppid() == parent ? a->o->serve(a->o->serve_ctx, pair[1]) : 1);
 	}
 	close(pair[1]);
@@ -343,8 +344,8 @@ static void stop_server(struct supervisor *a)
 int agent_server_confine(struct heft_error *err)
 {
 	const struct identity who = identity_without_rights();
-	static const struct sandbox limits = {.network = true};
-	if (identity_become(&who) && sandbox_enter(&limits, getppid()))
+	static const struct confinement limits = {.name = "heft-server", .network = true};
+	if (identity_become(&who) && confinement_enter(&limits, getppid()))
 		return 0;
 	return heft_fail(err, HEFT_EREFUSED, "the server of HTTP cannot give up its privileges");
 }
@@ -419,7 +420,8 @@ static int begin(struct supervisor *a, const sigset_t *ending, struct heft_error
 				      .ctx = a,
 				      .began = worker_began,
 				      .ended = worker_ended,
-				      .heard = worker_said};
+				      .heard = worker_said,
+				      .open_file = supervisor_open_file};
 	session_dir_spares(&a->dir);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NOBODY = 65534 };
@@ -88,6 +89,25 @@ struct identity identity_of(pid_t pid, uid_t file_uid, gid_t file_gid,
 		if (!who.groups[i])
 			return *others;
 	return who;
+}
+
+bool identity_may_read(pid_t pid, const struct stat *file)
+{
+	char status[8192];
+	uint32_t uids[4], gids[4], groups[IDENTITY_GROUPS];
+	if (!read_status(pid, status, sizeof status) ||
+	    numbers_of(status, "\nUid:", uids, 4) != 4 ||
+	    numbers_of(status, "\nGid:", gids, 4) != 4)
+		return false;
+	if (uids[1] == 0)
+		return true;
+	if (uids[1] == file->st_uid)
+		return file->st_mode & S_IRUSR;
+	int count = numbers_of(status, "\nGroups:", groups, IDENTITY_GROUPS);
+	bool member = gids[1] == file->st_gid;
+	for (int i = 0; i < count; i++)
+		member |= groups[i] == file->st_gid;
+	return file->st_mode & (member ? S_IRGRP : S_IROTH);
 }
 
 bool identity_equal(const struct identity *a, const struct identity *b)

@@ -22,6 +22,9 @@ struct identity identity_without_rights(void);
  * root. pid 0: it has ended; then its file alone says whose it was. */
 struct identity identity_of(pid_t pid, uid_t file_uid, gid_t file_gid,
 			    const struct identity *others);
+/* Whether this running process may read a file of this owner and mode, by its effective user and all its groups. */
+struct stat;
+bool identity_may_read(pid_t pid, const struct stat *file);
 bool identity_equal(const struct identity *a, const struct identity *b);
 /* Becomes this user for good. False: it cannot. Does nothing if we are not root. */
 bool identity_become(const struct identity *who);

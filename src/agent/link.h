@@ -28,6 +28,8 @@ enum link_kind {
 	LINK_SAVED,  /* answers LINK_SAVE */
 	LINK_SPOILT, /* its session file makes no sense any more */
 	LINK_PONG,   /* answers LINK_PING */
+	LINK_OPEN,   /* opens the file of this path, which a program of this worker has mapped */
+	LINK_OPENED, /* answers LINK_OPEN, with the file if it may be read */
 	/* to the server of HTTP */
 	LINK_WORKER, /* a worker has begun; with its channels */
 	LINK_WORKER_GONE,
@@ -39,7 +41,7 @@ enum link_kind {
 	LINK_FAILED,
 };
 
-enum { LINK_DESCRIPTORS = 3, LINK_TEXT = 1024 };
+enum { LINK_DESCRIPTORS = 3, LINK_TEXT = 4096 };
 
 /* What the agent says about itself */
 struct link_state {

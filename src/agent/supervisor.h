@@ -66,6 +66,11 @@ void supervisor_scan(struct supervisor *a);
 /* A process of this user is gone. */
 void supervisor_leave_share(struct supervisor *a, uid_t uid);
 
+/* ---- supervisor_files.c */
+/* Opens a file that a running process of this worker has mapped, and may read. -1: there is none. ctx: the
+ * supervisor. */
+int supervisor_open_file(void *ctx, struct worker_seat *s, const char *path);
+
 /* ---- supervisor_ends.c */
 /* Saves what ended processes had, and drops the oldest of those that were kept for a while. */
 void supervisor_see_ends(struct supervisor *a, uint64_t now);

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define MS 1000000ull
@@ -30,6 +31,7 @@
 #define SLOW_EVERY_NS (1000 * MS) /* resident memory, budgets, what is to be dropped */
 #define TRIM_EVERY_NS (10000 * MS)
 #define QUESTION_NS (30000 * MS)
+#define FILE_MS 5000
 
 enum { MESSAGES_MOST = 64 }; /* taken in one go, so that the loop comes round */
 
@@ -294,7 +296,38 @@ static bool start_serving(struct worker *w, struct channel_thread *threads, cons
 	return true;
 }
 
-int worker_loop(const struct worker_parts *parts, int link, const int channels[WORKER_CHANNELS])
+/* Asks the supervisor; threads do so in turn. */
+static struct {
+	pthread_mutex_t lock;
+	int fd;
+} files = {PTHREAD_MUTEX_INITIALIZER, -1};
+
+static int open_file(const char *path)
+{
+	struct link_message *m = calloc(1, sizeof *m);
+	int fds[LINK_DESCRIPTORS] = {-1, -1, -1};
+	size_t length = strlen(path);
+	if (!m || length >= sizeof m->text) {
+		free(m);
+		return -1;
+	}
+	m->kind = LINK_OPEN;
+	memcpy(m->text, path, length);
+	pthread_mutex_lock(&files.lock);
+	struct pollfd p = {.fd = files.fd, .events = POLLIN};
+	/* An answer that comes later would be taken for the next one: then there are no more. */
+	if (files.fd >= 0 && (send(files.fd, m, sizeof *m, MSG_NOSIGNAL) != (ssize_t)sizeof *m ||
+			      poll(&p, 1, FILE_MS) != 1 || link_receive(files.fd, m, fds) != 1)) {
+		close(files.fd);
+		files.fd = -1;
+	}
+	pthread_mutex_unlock(&files.lock);
+	free(m);
+	return fds[0];
+}
+
+int worker_loop(const struct worker_parts *parts, int link, int files_link,
+		const int channels[WORKER_CHANNELS])
 {
 	struct worker w = {.parts = parts};
 	struct channel_thread threads[WORKER_CHANNELS];
@@ -302,7 +335,8 @@ int worker_loop(const struct worker_parts *parts, int link, const int channels[W
 	session_guard_install();
 	process_set_init(&w.set);
 	link_init(&w.link, link);
-	w.ctx = parts->begin(&w.set);
+	files.fd = files_link;
+	w.ctx = parts->begin(&w.set, open_file);
 	if (!w.ctx || !start_serving(&w, threads, channels))
 		return WORKER_FAILED;
 	process_set_start_heartbeat(&w.set, NULL);

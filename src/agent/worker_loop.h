@@ -11,8 +11,9 @@ enum { WORKER_CHANNELS = LINK_DESCRIPTORS };
 
 /* How the parts that make profiles are reached. */
 struct worker_parts {
-	/* Called once, in the worker. Returns what the others get as ctx; NULL: no memory. */
-	void *(*begin)(struct process_set *set);
+	/* Called once, in the worker. Returns what the others get as ctx; NULL: no memory. open_file asks the
+	 * supervisor for a file that a program has mapped and we cannot open: a descriptor or -1. */
+	void *(*begin)(struct process_set *set, int (*open_file)(const char *path));
 	/* A thread for each channel: answers questions until it is closed. */
 	void (*serve)(void *ctx, int channel);
 	/* When the oldest question that is being answered came; 0: none is. */
@@ -23,7 +24,8 @@ struct worker_parts {
 /* Statuses of a worker that gives up */
 enum { WORKER_OK = 0, WORKER_FAILED = 1, WORKER_HUNG = 3 };
 
-/* Runs until the supervisor is gone; returns a status. */
-int worker_loop(const struct worker_parts *parts, int link, const int channels[WORKER_CHANNELS]);
+/* Runs until the supervisor is gone; returns a status. files: a link of its own for files. */
+int worker_loop(const struct worker_parts *parts, int link, int files,
+		const int channels[WORKER_CHANNELS]);
 
 #endif

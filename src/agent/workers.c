@@ -1,12 +1,12 @@
 /* Starting, watching and ending workers. A worker is a child of the supervisor, forked while the supervisor has one
  * thread and no secret: no token, and nothing of a program but what /proc shows to everybody. It keeps the descriptors
- * it is given and no other, becomes the user it works for, and enters its sandbox; only then does it read anything.
+ * it is given and no other, becomes the user it works for, and enters its confinement; only then does it read anything.
  *
  * A worker that does not answer, or takes more memory than a worker may, is killed. After a failure the next one begins
  * later and later, so that a program that ends its worker each time costs little. */
 #include "agent/workers.h"
 
-#include "agent/sandbox.h"
+#include "agent/confinement.h"
 #include "hosted/monotonic.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@
 #define DATA_MOST (4 * GIB) /* the kernel refuses more */
 #define FILE_MOST (2 * GIB)
 
-enum { MESSAGES_MOST = 64 };
+enum { MESSAGES_MOST = 64, FILES_MOST = 8 };
 
 /* Whether it is longer ago than that. It may also be later than `now`, which was taken before. */
 static bool is_past(uint64_t then, uint64_t ns, uint64_t now)
@@ -59,6 +59,9 @@ struct worker_seat *workers_seat(struct workers *w, const struct identity *who)
 
 /* ---- beginning */
 
+/* Sockets between a worker and others */
+enum { LINK, FILES, CHANNELS, PAIRS = CHANNELS + WORKER_CHANNELS };
+
 /* What was looked up once is kept for next time, by each user apart: what one has put there, no other reads. Without the
  * folder nothing is kept. */
 static void make_cache(const char *base, const struct identity *who)
@@ -78,18 +81,20 @@ static void make_cache(const char *base, const struct identity *who)
 }
 
 /* In the child. */
-_Noreturn static void be_worker(const struct workers *w, const struct worker_seat *s, int link,
-				const int *channels, pid_t parent)
+_Noreturn static void be_worker(const struct workers *w, const struct worker_seat *s,
+				int pairs[PAIRS][2], pid_t parent)
 {
-	static const struct sandbox limits = {.data_bytes = DATA_MOST, .file_bytes = FILE_MOST};
-	int fds[1 + WORKER_CHANNELS] = {link, channels[0], channels[1], channels[2]};
-	_Static_assert(WORKER_CHANNELS == 3, "all of them");
-	sandbox_keep_descriptors(fds, 1 + WORKER_CHANNELS);
+	static const struct confinement limits = {
+		.name = "heft-worker", .data_bytes = DATA_MOST, .file_bytes = FILE_MOST};
+	int fds[PAIRS];
+	for (int i = 0; i < PAIRS; i++)
+		fds[i] = pairs[i][1];
+	confinement_keep_descriptors(fds, PAIRS);
 	if (w->cache)
 		make_cache(w->cache, &s->who);
 	int status = WORKER_FAILED;
-	if (identity_become(&s->who) && sandbox_enter(&limits, parent))
-		status = worker_loop(w->parts, fds[0], fds + 1);
+	if (identity_become(&s->who) && confinement_enter(&limits, parent))
+		status = worker_loop(w->parts, fds[LINK], fds[FILES], fds + CHANNELS);
 	_exit(status);
 }
 
@@ -101,46 +106,44 @@ static void close_pairs(int pairs[][2], int count)
 				close(pairs[i][k]);
 }
 
-static bool make_pairs(int pairs[1 + WORKER_CHANNELS][2])
+static bool make_pairs(int pairs[PAIRS][2])
 {
-	memset(pairs, -1, (1 + WORKER_CHANNELS) * sizeof *pairs);
-	bool made = !link_pair(pairs[0]);
-	for (int i = 1; made && i <= WORKER_CHANNELS; i++)
+	memset(pairs, -1, PAIRS * sizeof *pairs);
+	bool made = !link_pair(pairs[LINK]) && !link_pair(pairs[FILES]);
+	for (int i = CHANNELS; made && i < PAIRS; i++)
 		made = !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pairs[i]);
 	if (!made)
-		close_pairs(pairs, 1 + WORKER_CHANNELS);
+		close_pairs(pairs, PAIRS);
 	return made;
 }
 
 static void begin(struct workers *w, struct worker_seat *s, uint64_t now)
 {
-	int pairs[1 + WORKER_CHANNELS][2], ours[WORKER_CHANNELS], theirs[WORKER_CHANNELS];
+	int pairs[PAIRS][2], channels[WORKER_CHANNELS];
 	pid_t parent = getpid();
 	s->again_ns = now + AGAIN_NS;
 	if (!make_pairs(pairs))
 		return; /* no descriptors: later, perhaps */
-	for (int i = 0; i < WORKER_CHANNELS; i++) {
-		ours[i] = pairs[i + 1][0];
-		theirs[i] = pairs[i + 1][1];
-	}
 	pid_t pid = fork();
 	if (pid == 0)
-		be_worker(w, s, pairs[0][1], theirs, parent);
+		be_worker(w, s, pairs, parent);
 	if (pid < 0) {
-		close_pairs(pairs, 1 + WORKER_CHANNELS);
+		close_pairs(pairs, PAIRS);
 		return;
 	}
-	close(pairs[0][1]);
+	for (int i = 0; i < PAIRS; i++)
+		close(pairs[i][1]);
 	for (int i = 0; i < WORKER_CHANNELS; i++)
-		close(theirs[i]);
+		channels[i] = pairs[CHANNELS + i][0];
 	s->pid = pid;
 	s->number = ++w->last_number;
 	s->begun_ns = now;
 	s->pinged_ns = 0;
 	s->why = NULL;
 	s->saving = 0;
-	link_init(&s->link, pairs[0][0]);
-	w->began(w->ctx, s, ours);
+	s->files = pairs[FILES][0];
+	link_init(&s->link, pairs[LINK][0]);
+	w->began(w->ctx, s, channels);
 }
 
 /* ---- ending */
@@ -193,6 +196,7 @@ static void reap(struct workers *w, struct worker_seat *s, uint64_t now)
 	bool wanted = s->why && !*s->why;
 	const char *why = s->why ? s->why : gone ? words_of(status) : "stopped listening";
 	link_fini(&s->link);
+	close(s->files);
 	s->number = 0;
 	s->pid = 0;
 	if (!wanted) {
@@ -267,6 +271,26 @@ static void hear(struct workers *w, struct worker_seat *s, uint64_t now)
 	}
 }
 
+/* Files that it asks for, a few at a time. */
+static void open_files(struct workers *w, struct worker_seat *s)
+{
+	for (int i = 0; i < FILES_MOST; i++) {
+		struct link_message m;
+		int fds[LINK_DESCRIPTORS];
+		if (link_receive(s->files, &m, fds) != 1)
+			return;
+		for (int k = 0; k < LINK_DESCRIPTORS; k++)
+			if (fds[k] >= 0)
+				close(fds[k]);
+		struct link answer = {.fd = s->files};
+		int fd = m.kind == LINK_OPEN ? w->open_file(w->ctx, s, m.text) : -1;
+		m = (struct link_message){.kind = LINK_OPENED};
+		link_send(&answer, &m, &fd, fd >= 0);
+		answer.fd = -1;
+		link_fini(&answer); /* what it does not take now it does not get */
+	}
+}
+
 void workers_look(struct workers *w, uint64_t now)
 {
 	reap_dying(w);
@@ -274,8 +298,10 @@ void workers_look(struct workers *w, uint64_t now)
 		struct worker_seat *s = w->seats[i];
 		if (s->number)
 			hear(w, s, now);
-		if (s->number)
+		if (s->number) {
+			open_files(w, s);
 			link_flush(&s->link);
+		}
 		if (s->number && now >= s->next_check_ns)
 			check(s, now);
 		if (s->number && s->why && is_past(s->killed_ns, DYING_NS, now))
@@ -299,6 +325,7 @@ void workers_fini(struct workers *w)
 			kill(s->pid, SIGKILL);
 			wait_briefly(s->pid, &status);
 			link_fini(&s->link);
+			close(s->files);
 		}
 		free(s);
 	}

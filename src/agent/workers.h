@@ -13,6 +13,7 @@ struct worker_seat {
 	uint32_t number; /* of the worker that sits there; 0: none does. Never used again */
 	pid_t pid;
 	struct link link;
+	int files;          /* its link for files */
 	uint32_t processes; /* that it looks after */
 	uint32_t saving;    /* recordings that it was told to write and has not */
 	uint64_t begun_ns;
@@ -41,6 +42,8 @@ struct workers {
 	/* It is gone: what it was told is to be told again to the next. */
 	void (*ended)(void *ctx, struct worker_seat *s, const char *why);
 	void (*heard)(void *ctx, struct worker_seat *s, const struct link_message *m);
+	/* It cannot open this file: a descriptor or -1. */
+	int (*open_file)(void *ctx, struct worker_seat *s, const char *path);
 };
 
 /* The seat of this user, which may be new and empty. NULL: there are too many users. */

@@ -50,6 +50,12 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	case CLI_OPT_DIR: a->o.dir = value; break;
 	case CLI_OPT_OUTPUT_DIR: a->o.output_dir = value; break;
 	case CLI_OPT_KEEP: return set_keep(a, value);
+	case CLI_OPT_QUOTA:
+		if (size_parse(value, &a->o.quota_bytes) < 0)
+			return cli_usage_error(cli_verb_find("agent"),
+					       "--quota needs a size such as 500M, not '%s'",
+					       value);
+		break;
 	case CLI_OPT_QUIET: a->quiet = true; break;
 	case CLI_OPT_VERBOSE: a->o.verbose = true; break;
 	default: serve_options_set(&a->serve, option, value); break;

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "pprof/source_server.h"
 #include "pprof/source_workers.h"
+#include "symbol/symbol.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -71,10 +72,10 @@ int agent_front(struct live_server *server, int fd)
 	if (rc) {
 		m.kind = LINK_FAILED;
 		m.code = rc;
-		memcpy(m.text, err.message, sizeof m.text);
+		memcpy(m.text, err.message, sizeof err.message);
 	} else
 		live_server_place(server, m.text, sizeof m.text);
-	_Static_assert(sizeof m.text == sizeof err.message, "one fits the other");
+	_Static_assert(sizeof m.text >= sizeof err.message, "one fits the other");
 	link_send(&link, &m, NULL, 0);
 	if (!rc)
 		follow(w, fd);
@@ -91,8 +92,9 @@ struct worker_ctx {
 	struct source_server *server;
 };
 
-static void *begin(struct process_set *set)
+static void *begin(struct process_set *set, int (*open_file)(const char *path))
 {
+	symbol_files_from(open_file);
 	struct worker_ctx *w = calloc(1, sizeof *w);
 	if (!w)
 		return NULL;

@@ -258,6 +258,8 @@ static const struct cli_option agent_options[] = {
 	 "where to save the last profiles of ended programs (default: /var/lib/heft)", false},
 	{CLI_OPT_KEEP, "keep", 0, CLI_ARG, "N|TIME",
 	 "keep serving the last N ended programs, for TIME (default: 100, 1h)", false},
+	{CLI_OPT_QUOTA, "quota", 0, CLI_ARG, "SIZE",
+	 "saved profiles of each user, the oldest go first; 0: no limit (default: 1G)", false},
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_HELP,

@@ -2,7 +2,7 @@
  * calls they use, and a worker must not die of an update. What it forbids is what makes a broken-into worker useful to
  * somebody: other programs, other processes, the network, mounts, and the parts of the kernel that few programs need.
  * A call that is forbidden fails with EPERM. */
-#include "agent/sandbox.h"
+#include "agent/confinement.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -112,8 +112,9 @@ static void limit(int what, uint64_t most)
 		setrlimit((__rlimit_resource_t)what, &(struct rlimit){most, most});
 }
 
-bool sandbox_enter(const struct sandbox *s, int parent)
+bool confinement_enter(const struct confinement *s, int parent)
 {
+	prctl(PR_SET_NAME, s->name);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 #ifndef __SANITIZE_ADDRESS__ /* whose shadow is far larger */
 	limit(RLIMIT_DATA, s->data_bytes);
@@ -126,7 +127,7 @@ bool sandbox_enter(const struct sandbox *s, int parent)
 	return true;
 }
 
-void sandbox_keep_descriptors(int *fds, int count)
+void confinement_keep_descriptors(int *fds, int count)
 {
 	/* First out of the way of each other, */
 	for (int i = 0; i < count; i++)

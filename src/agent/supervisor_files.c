@@ -1,0 +1,66 @@
+/* Files for workers that run as nobody in particular: those of root's programs and of daemons that gave up their
+ * privileges. Such a worker cannot read a private executable, or one of another mount namespace.
+ *
+ * A path is a claim of the program. So no path is ever opened here: the file is taken from the mappings of a running
+ * process of that worker (/proc/PID/map_files), where the kernel keeps it open. Nothing is looked up, nothing can hang,
+ * and what is found is what the process has mapped. A process may execute what it may not read: then neither may its
+ * worker. */
+#include "agent/supervisor.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LOOK_MOST = 256 }; /* processes whose mappings are looked at for one file */
+
+/* The range that a line of /proc/PID/maps gives to this path; false: it is about another. */
+static bool range_of(const char *line, const char *path, char range[40])
+{
+	int behind = 0;
+	if (sscanf(line, "%39[0-9a-f-] %*4s %*x %*x:%*x %*u %n", range, &behind) != 1 || !behind)
+		return false;
+	return strcmp(line + behind, path) == 0;
+}
+
+static int mapped_file(const struct supervised *c, const char *path)
+{
+	char name[80], line[LINK_TEXT + 128], range[40] = "";
+	bool found = false;
+	snprintf(name, sizeof name, "/proc/%d/maps", c->pid);
+	FILE *maps = fopen(name, "re");
+	while (maps && !found && fgets(line, sizeof line, maps)) {
+		line[strcspn(line, "\n")] = 0;
+		found = range_of(line, path, range);
+	}
+	if (maps)
+		fclose(maps);
+	if (!found)
+		return -1;
+	struct stat st;
+	snprintf(name, sizeof name, "/proc/%d/map_files/%s", c->pid, range);
+	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && identity_may_read(c->pid, &st))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int supervisor_open_file(void *ctx, struct worker_seat *s, const char *path)
+{
+	struct supervisor *a = ctx;
+	int fd = -1, looked = 0;
+	if (!identity_equal(&s->who, &a->workers.others) || path[0] != '/')
+		return -1;
+	for (uint32_t i = a->count; i-- > 0 && fd < 0 && looked < LOOK_MOST;) {
+		const struct supervised *c = a->list[i];
+		if (c->seat != s || !c->running)
+			continue;
+		fd = mapped_file(c, path);
+		looked++;
+	}
+	return fd;
+}
