@@ -76,7 +76,8 @@ class Service:
 class Agent:
     """heft agent with a directory, an output directory and a port of its own."""
 
-    def __init__(self, where, options=(), env=None):
+    def __init__(self, where, options=(), env=None, heft_command=HEFT):
+        self.heft_command = heft_command
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="heft-agent-", dir="/dev/shm"))
         self.dir.chmod(0o1733)
         self.output = where / "ended"
@@ -89,7 +90,7 @@ class Agent:
         self.runs += 1
         self.log_path = self.where / f"agent{self.runs}.log"
         with open(self.log_path, "wb") as log:
-            self.process = start([HEFT, "agent", "--dir", self.dir, "--listen", "127.0.0.1:0",
+            self.process = start([self.heft_command, "agent", "--dir", self.dir, "--listen", "127.0.0.1:0",
                                   "--output-dir", self.output, *options], stderr=log,
                                  stdout=subprocess.DEVNULL, env=env)
         self.url = wait_until(self.served, what="the agent's address")

@@ -1,0 +1,204 @@
+"""What another user of the machine tries against root's heft agent and other users' profiles."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import start, wait_until
+from live_harness import fetch, session_env
+from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, forge, replace_in_log,  # noqa: F401
+                       service_program, shared_agent)
+
+pytestmark = NEED_ROOT
+
+
+@pytest.fixture
+def both(shared_agent):
+    """An honest program and one that attacks; afterwards the honest one is still served, and right."""
+    honest, stranger = (shared_agent.service_of(uid) for uid in (HONEST, STRANGER))
+    for service in (honest, stranger):
+        service.do(f"keep 40 {BLOCK}")
+        assert shared_agent.holds(service, 40)
+    yield shared_agent, stranger
+    assert shared_agent.process.poll() is None, shared_agent.log()
+    assert shared_agent.holds(honest, 40)
+    late = shared_agent.service_of(HONEST)
+    late.do(f"keep 7 {BLOCK}")
+    assert shared_agent.holds(late, 7)
+    late.end("exit 0")
+    assert shared_agent.ended(late.pid)[0] in ("exit status 0", "ended, status unknown")
+    end_all(honest, stranger)
+
+
+def test_a_session_file_is_cut_while_it_is_read(both):
+    agent, stranger = both
+    path = agent.session_file(stranger)
+    size = path.stat().st_size
+    cutter = start(["/usr/bin/python3", "-c", f"""
+import os, time
+fd = os.open({str(path)!r}, os.O_RDWR)
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    for n in (0, 4096, 100000, {size} // 2):
+        os.ftruncate(fd, n)
+        os.ftruncate(fd, {size})
+"""], preexec_fn=become(STRANGER))
+    while cutter.poll() is None:
+        assert agent.get(f"{stranger.pid}/heap")[0] in (200, 404, 500, 501, 503)
+    cutter.communicate()
+
+
+def test_modules_that_hang(both, tmp_path):
+    """A FIFO that nobody writes to, a device, a directory: where a module's path leads."""
+    agent, stranger = both
+    path = agent.session_file(stranger)
+    real = os.readlink(f"/proc/{stranger.pid}/exe")
+    folder = os.path.dirname(real)
+    place = folder[:-1] + ("x" if folder[-1] != "x" else "y")
+    os.mkdir(place)
+    os.chmod(place, 0o755)
+    other = f"{place}/{os.path.basename(real)}"
+    try:
+        replace_in_log(path, real.encode(), other.encode())
+        for make in (os.mkfifo, os.mkdir, lambda p: os.symlink("/dev/tty", p), lambda p: os.symlink("/dev/zero", p)):
+            make(other)
+            for _ in range(3):
+                assert agent.get(f"{stranger.pid}/heap")[0] in (200, 503)
+            os.rmdir(other) if os.path.isdir(other) else os.unlink(other)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o711], ids=["private", "execute-only"])
+def test_names_of_a_program_that_only_root_can_read(both, compiled, mode):
+    agent, stranger = both
+    real = os.readlink(f"/proc/{stranger.pid}/exe")
+    folder = os.path.dirname(real)
+    secret = folder[:-1] + ("x" if folder[-1] != "x" else "y")
+    os.mkdir(secret, 0o755)
+    os.chmod(secret, 0o755)
+    other = f"{secret}/{os.path.basename(real)}"
+    shutil.copy(compiled("service.c"), other)
+    os.chmod(other, mode)
+    try:
+        subprocess.run(["strip", real], check=True)  # the mapped one keeps its names in the session only by path
+        replace_in_log(agent.session_file(stranger), real.encode(), other.encode())
+        if mode == 0o711:  # it may run it, and still not read it
+            run_it = agent.service_of(STRANGER, program=other)
+            run_it.do(f"keep 3 {BLOCK}")
+            text = wait_until(lambda: shown(agent, run_it.pid), what="a profile")
+            assert "keep_block" not in text, text
+            end_all(run_it)
+        text = wait_until(lambda: shown(agent, stranger.pid), what="a profile")
+        assert "heap profile" in text and "keep_block" not in text, text
+    finally:
+        shutil.rmtree(secret, ignore_errors=True)
+        shutil.copy(compiled("service.c"), real)  # for what is asked afterwards
+        os.chmod(real, 0o755)
+
+
+def shown(agent, pid):
+    status, body = agent.get(f"{pid}/heap?debug=1")
+    return status == 200 and body.decode(errors="replace")
+
+
+def test_symbols_are_kept_by_each_user_apart(tmp_path, public_heft, service_program, monkeypatch):
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o755)
+    for parent in list(tmp_path.parents)[:2] + [tmp_path]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    agent = SharedAgent(tmp_path, public_heft, service_program)
+    services = [agent.service_of(uid) for uid in (HONEST, STRANGER)]
+    for service in services:
+        service.do(f"keep 40 {BLOCK}")
+        assert agent.holds(service, 40)
+    for uid in (HONEST, STRANGER):
+        folder = cache / "heft-agent" / str(uid)
+        assert folder.stat().st_uid == uid and folder.stat().st_mode & 0o777 == 0o700
+        found = [os.path.join(d, f) for d, _, files in os.walk(folder) for f in files]
+        assert found and all(os.stat(f).st_uid == uid for f in found)
+    end_all(*services)
+    agent.close()
+
+
+def test_forged_sessions_do_not_fill_the_output(tmp_path, public_heft, service_program):
+    agent = SharedAgent(tmp_path, public_heft, service_program, ["--quota", "100k"])
+    honest, stranger = (agent.service_of(uid) for uid in (HONEST, STRANGER))
+    for service in (honest, stranger):
+        service.do(f"keep 40 {BLOCK}")
+        assert agent.holds(service, 40)
+    honest.end("exit 0")
+    saved = agent.ended(honest.pid)
+    forge(agent, agent.session_file(stranger), STRANGER, 80)
+    agent.wait_for_log(rf"user {STRANGER} has more than 100\.0 KiB of recordings in .*: the \d+ oldest")
+    wait_until(lambda: len(agent.files()) == 1, what=f"all to be saved\n{agent.log()}")
+    sizes = [f.stat() for f in agent.output.glob("heft.*")]
+    assert sum(s.st_blocks * 512 for s in sizes if s.st_uid == STRANGER) <= 100 << 10
+    assert any(s.st_uid == HONEST for s in sizes) and saved[1]["totals"]["live_bytes"]
+    assert not list(agent.output.glob(".saving*"))
+    late = agent.service_of(HONEST)
+    late.do(f"keep 9 {BLOCK}")
+    assert agent.holds(late, 9)
+    end_all(stranger, late)
+    agent.close()
+
+
+def test_one_user_does_not_take_all_places(tmp_path, public_heft, service_program):
+    """With a low limit of open files there are 304 places, and one user gets half of what others leave."""
+    limited = tmp_path / "heft"
+    limited.write_text(f"#!/bin/sh\nulimit -n 560 && exec {public_heft} \"$@\"\n")
+    limited.chmod(0o755)
+    agent = SharedAgent(tmp_path, public_heft, service_program, heft_command=limited)
+    agent.wait_for_log(r"the limit of open files \(560\) leaves room for 304 processes")
+    sleepers = [start(["/usr/bin/sleep", "300"], env=session_env(agent.dir, library=agent.library),
+                      preexec_fn=become(STRANGER)) for _ in range(170)]
+    agent.wait_for_log(rf"there is no place for more processes of user {STRANGER}: 152 of 304 are taken, 152 of them")
+    honest = agent.service_of(HONEST)
+    honest.do(f"keep 40 {BLOCK}")
+    assert agent.holds(honest, 40)
+    text = wait_until(lambda: re.search(r"^heft_agent_refused_processes ([1-9]\d*)$", metrics(agent), re.M),
+                      what="those without a place")
+    assert int(text.group(1)) <= 170 - 152
+    for sleeper in sleepers[:60]:
+        sleeper.kill()
+    for sleeper in sleepers[:60]:
+        sleeper.communicate()
+    wait_until(lambda: re.search(r"^heft_agent_refused_processes 0$", metrics(agent), re.M),
+               what=f"places for all\n{agent.log()}")
+    for sleeper in sleepers[60:]:
+        sleeper.kill()
+        sleeper.communicate()
+    end_all(honest)
+    agent.close()
+
+
+def metrics(agent):
+    return fetch(agent.url.replace("/debug/pprof/", "/metrics"))[1].decode()
+
+
+def test_thousands_of_files_do_not_hide_a_program(both):
+    agent, _ = both
+    flood = start(["/usr/bin/python3", "-c", f"""
+import os, time
+end = time.monotonic() + 4
+i = 0
+while time.monotonic() < end:
+    name = {str(agent.dir)!r} + "/%x.%x" % (100000 + i % 20000, i + 1)
+    open(name, "w").close()
+    i += 1
+    if i > 20000:
+        os.unlink({str(agent.dir)!r} + "/%x.%x" % (100000 + (i - 20000) % 20000, i - 20000 + 1))
+"""], preexec_fn=become(STRANGER))
+    seen = 0
+    while flood.poll() is None:
+        service = agent.service_of(HONEST)
+        service.do(f"keep 3 {BLOCK}")
+        assert agent.holds(service, 3)
+        end_all(service)
+        seen += 1
+    flood.communicate()
+    assert seen > 1
