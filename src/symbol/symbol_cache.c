@@ -180,10 +180,19 @@ struct symbol_cache *symbol_cache_parse(const void *bytes, size_t size, const ui
 	return check(&h, body, size - sizeof h);
 }
 
-static int open_own(const char *folder, const uint8_t *id, size_t length, struct stat *st)
+void symbol_cache_name(char name[SYMBOL_CACHE_NAME], const char *path, const uint8_t *id,
+		       size_t length)
 {
-	char path[PATH_MAX], name[2 * SYMBOL_CACHE_LONGEST_ID + 1];
 	hex_put(name, id, length);
+	snprintf(name + 2 * length, SYMBOL_CACHE_NAME - 2 * length, "-%016llx",
+		 (unsigned long long)cache_path_hash(path));
+}
+
+static int open_own(const char *folder, const char *module, const uint8_t *id, size_t length,
+		    struct stat *st)
+{
+	char path[PATH_MAX], name[SYMBOL_CACHE_NAME];
+	symbol_cache_name(name, module, id, length);
 	int n = snprintf(path, sizeof path, "%s/%s", folder, name);
 	if (n < 0 || (size_t)n >= sizeof path)
 		return -1;
@@ -197,13 +206,14 @@ static int open_own(const char *folder, const uint8_t *id, size_t length, struct
 	return -1;
 }
 
-struct symbol_cache *symbol_cache_open(const char *folder, const uint8_t *id, size_t length)
+struct symbol_cache *symbol_cache_open(const char *folder, const char *path, const uint8_t *id,
+				       size_t length)
 {
 	struct stat st;
 	struct cached_header h;
 	if (!length || length > SYMBOL_CACHE_LONGEST_ID)
 		return NULL;
-	int fd = open_own(folder, id, length, &st);
+	int fd = open_own(folder, path, id, length, &st);
 	if (fd < 0)
 		return NULL;
 	void *body = NULL;
@@ -211,7 +221,7 @@ struct symbol_cache *symbol_cache_open(const char *folder, const uint8_t *id, si
 	size_t size = (size_t)st.st_size;
 	if (st.st_size >= (off_t)sizeof h && st.st_size <= CACHE_MOST_BYTES &&
 	    read_whole(fd, &h, sizeof h) == sizeof h && header_fits(&h, size, id, length) &&
-	    (body = malloc(size - sizeof h))) {
+	    h.path == cache_path_hash(path) && (body = malloc(size - sizeof h))) {
 		if (read_whole(fd, body, size - sizeof h) == size - sizeof h)
 			c = check(&h, body, size - sizeof h);
 		else
@@ -221,6 +231,11 @@ struct symbol_cache *symbol_cache_open(const char *folder, const uint8_t *id, si
 		futimens(fd, NULL);
 	close(fd);
 	return c;
+}
+
+const struct symbol_origin *symbol_cache_origin(const struct symbol_cache *c)
+{
+	return &c->header.origin;
 }
 
 enum symbol_debug symbol_cache_debug(const struct symbol_cache *c)

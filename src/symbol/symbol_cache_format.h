@@ -14,6 +14,8 @@
 #ifndef HEFT_SYMBOL_SYMBOL_CACHE_FORMAT_H
 #define HEFT_SYMBOL_SYMBOL_CACHE_FORMAT_H
 
+#include "symbol/symbol_evidence.h"
+
 #include <elfutils/libdwfl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +25,7 @@
 #define CACHE_MAGIC "heftsyms"
 #define CACHE_NO_STRING UINT32_MAX
 enum {
-	CACHE_VERSION = 2, /* raised also when answers become better: names, demangling */
+	CACHE_VERSION = 3, /* raised also when answers become better: names, demangling */
 	CACHE_MOST_BYTES = 64 << 20,
 	CACHE_MOST_EVIDENCE = 4096,
 };
@@ -35,6 +37,8 @@ struct cached_header {
 	uint32_t build_id_len, lacking; /* string */
 	uint32_t places, frames, strings, evidence;
 	uint64_t string_bytes;
+	struct symbol_origin origin;
+	uint64_t path; /* of the module, hashed */
 	uint8_t build_id[64];
 	uint64_t checksum;
 };
@@ -59,6 +63,12 @@ static inline uint64_t cache_maker(void)
 	const char *elfutils = dwfl_version(NULL);
 	return XXH64(HEFT_VERSION, sizeof HEFT_VERSION,
 		     XXH64(elfutils, strlen(elfutils), CACHE_VERSION));
+}
+
+/* A module of the same build id at another path has a file of its own. */
+static inline uint64_t cache_path_hash(const char *path)
+{
+	return XXH64(path, strlen(path), CACHE_VERSION);
 }
 
 static inline uint64_t cache_body_bytes(const struct cached_header *h)

@@ -6,7 +6,6 @@
 #include "symbol/symbol_cache.h"
 
 #include "hosted/hash_index.h"
-#include "hosted/hex.h"
 #include "hosted/vector.h"
 #include "hosted/whole_io.h"
 #include "symbol/symbol_cache_format.h"
@@ -75,6 +74,8 @@ static void *build(const struct symbol_cache_entry *e, const struct symbol_evide
 		.version = CACHE_VERSION,
 		.debug = e->debug,
 		.maker = cache_maker(),
+		.origin = e->origin,
+		.path = cache_path_hash(e->path),
 		.build_id_len = (uint32_t)e->build_id_len,
 		.places = (uint32_t)count,
 		.evidence = (uint32_t)evidence->count,
@@ -178,11 +179,11 @@ static bool make_folder(const char *folder)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
-static bool write_file(const char *folder, const uint8_t *id, size_t id_length, const char *bytes,
+static bool write_file(const char *folder, const struct symbol_cache_entry *e, const char *bytes,
 		       size_t size)
 {
-	char path[PATH_MAX], beside[PATH_MAX], name[2 * SYMBOL_CACHE_LONGEST_ID + 1];
-	hex_put(name, id, id_length);
+	char path[PATH_MAX], beside[PATH_MAX], name[SYMBOL_CACHE_NAME];
+	symbol_cache_name(name, e->path, e->build_id, e->build_id_len);
 	int n = snprintf(path, sizeof path, "%s/%s", folder, name);
 	int k = snprintf(beside, sizeof beside, "%s/%s.%ld.new", folder, name, (long)getpid());
 	if (n < 0 || k < 0 || (size_t)n >= sizeof path || (size_t)k >= sizeof beside)
@@ -223,7 +224,7 @@ bool symbol_cache_write(const char *folder, const struct symbol_cache_entry *ent
 	if (!file && before_count) /* too much together: what was asked last is kept */
 		file = build(entry, entry->evidence, entry->queries, entry->count, pool, &size);
 	if (file)
-		written = write_file(folder, entry->build_id, entry->build_id_len, file, size);
+		written = write_file(folder, entry, file, size);
 	free(file);
 	free(all);
 	free(before);
@@ -232,7 +233,7 @@ bool symbol_cache_write(const char *folder, const struct symbol_cache_entry *ent
 }
 
 struct kept_file {
-	char name[2 * SYMBOL_CACHE_LONGEST_ID + 32];
+	char name[SYMBOL_CACHE_NAME + 32];
 	uint64_t bytes;
 	int64_t used;
 };

@@ -16,6 +16,23 @@ static int64_t nanoseconds(struct timespec t)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+struct symbol_origin symbol_origin_of(const struct stat *st)
+{
+	return (struct symbol_origin){
+		.device = st->st_dev,
+		.inode = st->st_ino,
+		.size = (uint64_t)st->st_size,
+		.modified_ns = nanoseconds(st->st_mtim),
+		.changed_ns = nanoseconds(st->st_ctim),
+	};
+}
+
+bool symbol_origin_is(const struct symbol_origin *a, const struct symbol_origin *b)
+{
+	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+	       a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
+}
+
 static bool is_file(enum symbol_evidence_kind kind)
 {
 	return kind == SYMBOL_EVIDENCE_FILE || kind == SYMBOL_EVIDENCE_ABSENT;

@@ -31,6 +31,16 @@ struct symbol_evidence {
 	bool incomplete; /* memory ran out: must not be relied on */
 };
 
+/* Which file answers come from: a build id is only what a file says of itself. All zero: no file of the
+ * module was there. Nobody can set the time of change. */
+struct symbol_origin {
+	uint64_t device, inode, size;
+	int64_t modified_ns, changed_ns;
+};
+struct stat;
+struct symbol_origin symbol_origin_of(const struct stat *st);
+bool symbol_origin_is(const struct symbol_origin *a, const struct symbol_origin *b);
+
 /* How long heft believes a server that does not have a file, and one that did not answer. */
 enum { SYMBOL_NO_SECONDS = 3600, SYMBOL_SILENCE_SECONDS = 300 };
 

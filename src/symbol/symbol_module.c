@@ -36,6 +36,7 @@ struct symbol_module {
 	struct symbol_evidence evidence;
 	Elf *elf; /* the file itself, or the vdso; NULL: only a debug file was found */
 	struct elf_file file;
+	struct symbol_origin origin;
 	struct debug_file debug, alternate;
 	Elf *mini;
 	void *mini_memory, *vdso_memory;
@@ -95,6 +96,8 @@ static enum symbol_state open_file(struct symbol_module *m, const struct symbol_
 		if (elf_file_open(&m->file, id->path) == ELF_FILE_MISSING)
 			return SYMBOL_MISSING;
 		m->elf = m->file.elf;
+		if (m->elf)
+			m->origin = symbol_origin_of(&m->file.st);
 	}
 	if (!m->elf || elf_kind(m->elf) != ELF_K_ELF)
 		return SYMBOL_NOT_ELF;
@@ -377,6 +380,11 @@ bool symbol_module_changed(const struct symbol_module *m)
 {
 	return elf_file_changed(&m->file) || elf_file_changed(&m->debug.file) ||
 	       elf_file_changed(&m->alternate.file);
+}
+
+struct symbol_origin symbol_module_origin(const struct symbol_module *m)
+{
+	return m->origin;
 }
 
 const struct symbol_evidence *symbol_module_evidence(const struct symbol_module *m)

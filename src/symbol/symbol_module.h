@@ -24,6 +24,8 @@ int symbol_module_lookup(struct symbol_module *m, struct symbol_query *queries, 
 enum symbol_debug symbol_module_debug(const struct symbol_module *m, const char **lacking);
 /* After a lookup: whether somebody changed or cut its files meanwhile, so that the answers may be wrong. */
 bool symbol_module_changed(const struct symbol_module *m);
+/* Of the file that was at the module's path, also if it was another build's; all zero: there was none. */
+struct symbol_origin symbol_module_origin(const struct symbol_module *m);
 const struct symbol_evidence *symbol_module_evidence(const struct symbol_module *m);
 void symbol_module_close(struct symbol_module *m);
 

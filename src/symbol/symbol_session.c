@@ -2,10 +2,12 @@
  * rest, and the new answers go into the cache. A module whose answers are all cached is not even
  * opened: then it does not matter whether its file is still there.
  *
- * Cached answers that came from whole debug information hold for good, since a
- * build id names one build. Others hold as long as their evidence does: a file
- * that was looked for in vain has not appeared, and none that was used changed;
- * or as long as there is nothing to ask again. */
+ * A build id is what a file says of itself, and a stranger's file may say anything. So
+ * cached answers are of one path, and if there is a file, they hold only if it is the
+ * one that they were read from (symbol_origin). Those from whole debug information then hold for
+ * good. Others hold as long as their evidence does: a file that was looked for in vain
+ * has not appeared, and none that was used changed. If the file is gone, or another
+ * build's by now, what was found out before is the best there is. */
 #include "symbol/symbol.h"
 
 #include "hosted/error.h"
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { SERVER_SECONDS = 20 };
 
@@ -78,15 +81,30 @@ void symbol_session_free(struct symbol_session *s)
 	free(s);
 }
 
+/* A path below /proc names another thing as soon as a number is used again. */
+static bool is_lasting(const char *path)
+{
+	return strncmp(path, "/proc/", 6) != 0;
+}
+
 /* Whether asking again would give what the cache says. */
 static bool still_holds(struct symbol_session *s, const struct symbol_module_id *id,
 			const struct symbol_cache *c)
 {
+	struct stat st;
+	bool is_there = id->path[0] == '/' && stat(id->path, &st) == 0;
+	if (is_there) {
+		struct symbol_origin now = symbol_origin_of(&st);
+		if (!symbol_origin_is(&now, symbol_cache_origin(c)))
+			return false;
+	} else if (!is_lasting(id->path)) {
+		return false;
+	}
 	if (symbol_cache_debug(c) == SYMBOL_DEBUG_WHOLE)
 		return true;
 	const struct symbol_evidence *e = symbol_cache_evidence(c);
 	/* The same build elsewhere may be there with more in it: a copy that is not stripped. */
-	if (id->path && id->path[0] == '/' && !symbol_evidence_has_file(e, id->path))
+	if (id->path[0] == '/' && !symbol_evidence_has_file(e, id->path))
 		return false;
 	return symbol_evidence_holds(e, s->options.server_urls, s->options.debug_roots);
 }
@@ -123,6 +141,8 @@ static int look_up(struct symbol_session *s, const struct symbol_module_id *id, 
 		rc = copy_outcome(s, outcome, debug, lacking);
 	if (rc == 0 && s->options.cache_folder && !names_only) {
 		struct symbol_cache_entry entry = {
+			.path = id->path,
+			.origin = symbol_module_origin(m),
 			.build_id = id->build_id,
 			.build_id_len = id->build_id_len,
 			.debug = outcome->debug,
@@ -134,8 +154,9 @@ static int look_up(struct symbol_session *s, const struct symbol_module_id *id, 
 		/* Answers with and without debug information do not mix. */
 		enum symbol_debug before = cache ? symbol_cache_debug(cache)
 						 : SYMBOL_DEBUG_NOT_ASKED;
-		bool alike = cache && (before >= SYMBOL_DEBUG_PARTIAL) ==
-					      (outcome->debug >= SYMBOL_DEBUG_PARTIAL);
+		bool alike = cache && symbol_origin_is(&entry.origin, symbol_cache_origin(cache)) &&
+			     (before >= SYMBOL_DEBUG_PARTIAL) ==
+				     (outcome->debug >= SYMBOL_DEBUG_PARTIAL);
 		if (alike && before < entry.debug) {
 			entry.debug = before;
 			entry.lacking = symbol_cache_lacking(cache);
@@ -165,8 +186,9 @@ int symbol_session_lookup(struct symbol_session *s, const struct symbol_module_i
 {
 	*outcome = (struct symbol_outcome){.state = SYMBOL_USABLE};
 	struct symbol_cache *cache = NULL;
-	if (s->options.cache_folder)
-		cache = symbol_cache_open(s->options.cache_folder, id->build_id, id->build_id_len);
+	if (s->options.cache_folder && id->path)
+		cache = symbol_cache_open(s->options.cache_folder, id->path, id->build_id,
+					  id->build_id_len);
 	bool holds = cache && still_holds(s, id, cache);
 	bool *answered = calloc(count + 1, sizeof *answered);
 	struct symbol_query *missing = calloc(count + 1, sizeof *missing);
@@ -184,7 +206,7 @@ int symbol_session_lookup(struct symbol_session *s, const struct symbol_module_i
 		if (!answered[i])
 			queries[i] = missing[m++];
 	/* The file is gone or another one now: what was found out before is the best there is. */
-	if (rc == 0 && cache && !holds && outcome->state != SYMBOL_USABLE)
+	if (rc == 0 && cache && !holds && outcome->state != SYMBOL_USABLE && is_lasting(id->path))
 		rc = from_cache(s, cache, queries, answered, count, outcome);
 	if (rc == 0 && cache && outcome->state != SYMBOL_USABLE) {
 		for (size_t i = 0; i < count; i++)

@@ -395,7 +395,9 @@ def test_no_perf_map(case):
 
 
 def entry(case):
-    return case.cache / "heft" / "symbols" / case.build_id()
+    """The file of the program: its name is the build id, and a hash of its path."""
+    found, = (case.cache / "heft" / "symbols").glob(case.build_id() + "-*")
+    return found
 
 
 def test_cache_answers_without_the_program(case):
@@ -446,8 +448,10 @@ def test_cache_folder_cannot_be_written(case):
     case.cache.write_text("a file where the folder should be")
     check_whole(case.stack(cached=True), case.folder)
     case.cache.unlink()
-    entry(case).parent.mkdir(parents=True)
-    entry(case).mkdir()  # and where the entry should be
+    check_whole(case.stack(cached=True), case.folder)
+    path = entry(case)
+    path.unlink()
+    path.mkdir()  # and where the entry should be
     check_whole(case.stack(cached=True), case.folder)
     assert entry(case).is_dir() and len(list(entry(case).parent.iterdir())) == len(
         [p for p in entry(case).parent.iterdir() if not p.name.endswith(".new")])
@@ -463,11 +467,60 @@ def test_cache_of_another_user(case):
     assert is_bare(case.stack(cached=True))
 
 
+def forge(case):
+    """The same program with other names, which says that it has the build id of the real one."""
+    text = (PROGRAMS / "named.c").read_text().replace("hidden", "forged").replace("inner", "faked")
+    (case.folder / "forged.c").write_text(text)
+    forged = case.folder / "forged"
+    sh("gcc", "-O1", "-g", "-fno-builtin", f"-Wl,--build-id=0x{case.build_id()}", "-o", forged, "forged.c",
+       cwd=case.folder)
+    return forged
+
+
+def test_a_forged_build_id_gives_no_names_to_others(case):
+    """Somebody's program says that it is the build of another one, and its recording is looked at first."""
+    case.build().record()
+    forged = forge(case)
+    theirs = Case(case.folder)
+    theirs.recording = case.folder / "theirs.heft"
+    done = run([HEFT, "run", "-q", "-o", theirs.recording, "--", forged], cwd=case.folder)
+    assert done.returncode == 0, done.stderr
+    assert [f["function"] for f in theirs.stack(cached=True)[:2]] == ["faked", "forged"]
+    check_whole(case.stack(cached=True), case.folder)
+    assert [f["function"] for f in theirs.stack(cached=True)[:2]] == ["faked", "forged"]
+
+
+def test_a_forged_file_in_the_same_place(case):
+    """The same at the same path, with the same size and times: the file's own time of change tells."""
+    case.build().record()
+    forged = forge(case)
+    real = case.program.read_bytes()
+    os.utime(case.program, ns=(10**18, 10**18))
+    case.program.write_bytes(forged.read_bytes().ljust(len(real), b"\0"))
+    os.utime(case.program, ns=(10**18, 10**18))
+    assert [f["function"] for f in case.stack(cached=True)[:2]] == ["faked", "forged"]
+    case.program.write_bytes(real.ljust(case.program.stat().st_size, b"\0"))
+    os.utime(case.program, ns=(10**18, 10**18))
+    check_whole(case.stack(cached=True), case.folder)
+    assert [f["function"] for f in case.stack(cached=True)[:1]] == ["inner"]  # from the cache now
+
+
+def test_a_forged_file_that_is_gone(case):
+    case.build().record()
+    program = case.program.read_bytes()
+    case.program.write_bytes(forge(case).read_bytes())
+    case.stack(cached=True)
+    case.program.write_bytes(program)
+    check_whole(case.stack(cached=True), case.folder)
+    case.program.unlink()
+    check_whole(case.stack(cached=True), case.folder)
+
+
 def test_without_build_id_nothing_is_cached(case):
     case.build("-Wl,--build-id=none").record()
     check_whole(case.stack(cached=True), case.folder)
     names = [p.name for p in (case.cache / "heft" / "symbols").iterdir()]
-    assert names and all(len(n) == 40 for n in names)  # libc's and the like
+    assert names and all(len(n) == 40 + 1 + 16 for n in names)  # libc's and the like
     case.program.unlink()
     assert is_bare(case.stack(cached=True))
 

@@ -46,7 +46,9 @@ static const char *path_in(const char *name)
 
 static const char *entry_path(void)
 {
-	return path_in("abcd010203000000000000000000000000000000");
+	char name[SYMBOL_CACHE_NAME];
+	symbol_cache_name(name, "/module", id, sizeof id);
+	return path_in(name);
 }
 
 static void write_text(const char *path, const char *text)
@@ -74,6 +76,7 @@ static void write_entry(enum symbol_debug debug, const struct symbol_evidence *e
 		{.address = UINT64_MAX, .frames = one, .frame_count = 1},
 	};
 	const struct symbol_cache_entry entry = {
+		.path = "/module",
 		.build_id = id,
 		.build_id_len = sizeof id,
 		.debug = debug,
@@ -89,7 +92,7 @@ TEST(test_what_is_written_is_read)
 {
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_PARTIAL, &none, NULL);
-	struct symbol_cache *c = symbol_cache_open(folder, id, sizeof id);
+	struct symbol_cache *c = symbol_cache_open(folder, "/module", id, sizeof id);
 	assert_non_null(c);
 	assert_int_equal(symbol_cache_debug(c), SYMBOL_DEBUG_PARTIAL);
 	assert_string_equal(symbol_cache_lacking(c), "/gone.dwo");
@@ -122,13 +125,14 @@ TEST(test_new_answers_are_added)
 {
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
-	struct symbol_cache *c = symbol_cache_open(folder, id, sizeof id);
+	struct symbol_cache *c = symbol_cache_open(folder, "/module", id, sizeof id);
 	struct symbol_frame frame = {.function = name_pool_add(pool, "new")};
 	const struct symbol_query more[] = {
 		{.address = 5, .frames = &frame, .frame_count = 1},
 		{.address = 0x20, .frames = &frame, .frame_count = 1}, /* better than before */
 	};
 	const struct symbol_cache_entry entry = {
+		.path = "/module",
 		.build_id = id,
 		.build_id_len = sizeof id,
 		.debug = SYMBOL_DEBUG_WHOLE,
@@ -138,7 +142,7 @@ TEST(test_new_answers_are_added)
 	};
 	assert_true(symbol_cache_write(folder, &entry, c, pool));
 	symbol_cache_close(c);
-	c = symbol_cache_open(folder, id, sizeof id);
+	c = symbol_cache_open(folder, "/module", id, sizeof id);
 	assert_non_null(c);
 	size_t count;
 	struct symbol_query *all = symbol_cache_everything(c, pool, &count);
@@ -223,16 +227,30 @@ TEST(test_file_that_is_not_our_own)
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
 	assert_int_equal(chmod(entry_path(), 0666), 0); /* anyone might have written it */
-	assert_null(symbol_cache_open(folder, id, sizeof id));
+	assert_null(symbol_cache_open(folder, "/module", id, sizeof id));
 	char kept[256];
 	snprintf(kept, sizeof kept, "%s", path_in("kept"));
 	assert_int_equal(chmod(entry_path(), 0600), 0);
 	assert_int_equal(rename(entry_path(), kept), 0);
 	assert_int_equal(symlink(kept, entry_path()), 0);
-	assert_null(symbol_cache_open(folder, id, sizeof id));
+	assert_null(symbol_cache_open(folder, "/module", id, sizeof id));
 	assert_int_equal(unlink(entry_path()), 0);
-	assert_null(symbol_cache_open("/nonexistent", id, sizeof id));
-	assert_null(symbol_cache_open(folder, id, 0));
+	assert_null(symbol_cache_open("/nonexistent", "/module", id, sizeof id));
+	assert_null(symbol_cache_open(folder, "/module", id, 0));
+}
+
+/* The same build id at another path is another module: who can name a build id cannot give it names there. */
+TEST(test_another_path)
+{
+	const struct symbol_evidence none = {0};
+	char name[SYMBOL_CACHE_NAME];
+	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
+	assert_null(symbol_cache_open(folder, "/other", id, sizeof id));
+	symbol_cache_name(name, "/other", id, sizeof id);
+	char command[1024];
+	snprintf(command, sizeof command, "cp %s %s/%s", entry_path(), folder, name);
+	assert_int_equal(system(command), 0);
+	assert_null(symbol_cache_open(folder, "/other", id, sizeof id)); /* it says what it is of */
 }
 
 TEST(test_evidence)
@@ -259,7 +277,7 @@ TEST(test_evidence)
 	free(e.lines[--e.count].path);
 
 	write_entry(SYMBOL_DEBUG_NONE, &e, NULL); /* survives being written and read */
-	struct symbol_cache *c = symbol_cache_open(folder, id, sizeof id);
+	struct symbol_cache *c = symbol_cache_open(folder, "/module", id, sizeof id);
 	const struct symbol_evidence *read = symbol_cache_evidence(c);
 	assert_int_equal(read->count, 3);
 	assert_true(symbol_evidence_has_file(read, there));
