@@ -147,6 +147,11 @@ static inline void *sys_mmap(void *at, size_t n, int prot, int flags, int fd)
 	long r = SYS_DO_6(MMAP, (long)at, (long)n, prot, flags, fd, 0);
 	return (unsigned long)r > -4096ul ? NULL : (void *)r;
 }
+static inline void *sys_mmap_file(void *at, size_t n, int prot, int flags, int fd, uint64_t from)
+{
+	long r = SYS_DO_6(MMAP, (long)at, (long)n, prot, flags, fd, (long)from);
+	return (unsigned long)r > -4096ul ? NULL : (void *)r;
+}
 /* Moves a mapping over another one of the same size, which is unmapped. 0, or a negative errno. */
 static inline int sys_mremap_to(void *p, size_t n, void *to)
 {
@@ -177,10 +182,11 @@ static inline int sys_rename(const char *from, const char *to)
 {
 	return (int)SYS_DO(RENAME, (long)from, (long)to, 0, 0);
 }
-static inline uint64_t sys_file_size_limit(void)
+/* RLIMIT_FSIZE or RLIMIT_AS; 0: nobody knows */
+static inline uint64_t sys_limit(int resource)
 {
 	uint64_t limit[2] = {0, 0};
-	return SYS_DO(PRLIMIT, 0, 1 /* RLIMIT_FSIZE */, 0, (long)limit) ? 0 : limit[0];
+	return SYS_DO(PRLIMIT, 0, resource, 0, (long)limit) ? 0 : limit[0];
 }
 static inline int sys_getpid(void)
 {

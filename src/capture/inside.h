@@ -237,6 +237,18 @@ HIDDEN int heft_process_open(void);
 /* The thread pointer of the thread that the program began with. A forked child has the one of the thread that
  * forked, and its stack. */
 extern HIDDEN void *heft_first_thread;
+/* How far the parts of the file that are mapped reach (file_parts.c) */
+struct heft_part {
+	_Atomic uint32_t nodes, chunks;
+	_Atomic uint32_t levels; /* of tables of samples */
+};
+#define HEFT_PART_ALL {WIRE_NODES, WIRE_CHUNKS, WIRE_SAMPLE_LEVELS}
+extern HIDDEN struct heft_part heft_part;
+HIDDEN void heft_parts_init(void);
+HIDDEN void *heft_parts_map(int fd); /* wherever there is space; NULL: there is none */
+HIDDEN void heft_parts_unmap(void *at);
+HIDDEN int heft_parts_move(void *at, void *to); /* over the parent's; 0, or -1 */
+
 /* The same for a call that has not set the guard, such as the first of the process. Returns whether the
  * process is sampled. */
 HIDDEN int heft_start(void);

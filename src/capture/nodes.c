@@ -146,14 +146,15 @@ uint32_t heft_index_find(enum heft_index_kind kind, uint64_t hash)
 uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64_t pc_flags, uint64_t hash)
 {
 	struct wire_session *s = &heft_process->session;
-	if (atomic_load_explicit(&s->header->node_count, memory_order_relaxed) >= WIRE_NODES)
+	const uint32_t most = atomic_load_explicit(&heft_part.nodes, memory_order_relaxed);
+	if (atomic_load_explicit(&s->header->node_count, memory_order_relaxed) >= most)
 		return 0;
 	uint32_t id = atomic_fetch_add(&s->header->node_count, 1);
-	if (id >= WIRE_NODES)
+	if (id >= most)
 		return 0;
 	struct wire_node *n = &s->nodes[id];
 	/* Asks for the page after this one, before anybody needs it. */
-	if (id % HEFT_NODES_A_PAGE == 0 && id + 2 * HEFT_NODES_A_PAGE <= WIRE_NODES &&
+	if (id % HEFT_NODES_A_PAGE == 0 && id + 2 * HEFT_NODES_A_PAGE <= most &&
 	    sys_populate(n + HEFT_NODES_A_PAGE, HEFT_NODES_A_PAGE * sizeof *n)) {
 		atomic_store(&s->header->node_count, WIRE_NODES); /* no memory: the table is full */
 		return 0;

@@ -85,7 +85,7 @@ static int take_spare(const char *path)
  * (it would get a signal for trying) takes one that the recorder has ready. */
 static int make_file(const char *path)
 {
-	if (sys_file_size_limit() < WIRE_FILE_BYTES)
+	if (sys_limit(RLIMIT_FSIZE) < WIRE_FILE_BYTES)
 		return take_spare(path);
 	int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	int rc = fd < 0 ? fd : sys_ftruncate(fd, WIRE_FILE_BYTES);
@@ -99,8 +99,7 @@ static int make_file(const char *path)
 /* Maps the file wherever there is space and asks for the pages that are touched first. */
 static int map_file(int fd, void **at)
 {
-	*at = sys_mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-		       fd);
+	*at = heft_parts_map(fd);
 	if (!*at)
 		return -ENOMEM;
 	struct wire_session s = wire_session_at(*at);
@@ -119,7 +118,7 @@ static int take_place(int fd, void *at)
 	if (heft_settings.sample_bytes &&
 	    !sys_mmap(heft_gate_page, HEFT_GATE_PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd))
 		return -ENOMEM;
-	if (heft_mapped && sys_mremap_to(at, WIRE_FILE_BYTES, heft_mapped))
+	if (heft_mapped && heft_parts_move(at, heft_mapped))
 		return -ENOMEM;
 	if (!heft_mapped)
 		heft_mapped = at;
@@ -137,7 +136,7 @@ static int open_file(const char *path)
 		rc = take_place(fd, at);
 	sys_close(fd);
 	if (rc && at)
-		sys_munmap(at, WIRE_FILE_BYTES);
+		heft_parts_unmap(at);
 	if (rc)
 		sys_unlink(path);
 	return rc;

@@ -122,7 +122,8 @@ static void add_double(_Atomic uint64_t *to, double value)
 static unsigned levels_in_use(_Atomic uint32_t *levels)
 {
 	uint32_t n = atomic_load_explicit(levels, memory_order_acquire);
-	return n < WIRE_SAMPLE_LEVELS ? n : WIRE_SAMPLE_LEVELS;
+	uint32_t most = atomic_load_explicit(&heft_part.levels, memory_order_relaxed);
+	return n < most ? n : most;
 }
 
 /* Takes the level after those `n` into use. False: there is no memory for it. */
@@ -137,7 +138,7 @@ static bool add_level(_Atomic uint32_t *levels, unsigned n, void *first, size_t 
 
 static bool add_live_level(struct wire_header *h, unsigned n)
 {
-	if (n >= WIRE_SAMPLE_LEVELS)
+	if (n >= atomic_load_explicit(&heft_part.levels, memory_order_relaxed))
 		return false;
 	struct wire_live_level l = wire_live_level(h, n);
 	return add_level(&h->sampling.live_levels, n, l.addresses, WIRE_LIVE_BYTES << l.bits);
@@ -145,7 +146,7 @@ static bool add_live_level(struct wire_header *h, unsigned n)
 
 static bool add_sum_level(struct wire_header *h, unsigned n)
 {
-	if (n >= WIRE_SAMPLE_LEVELS)
+	if (n >= atomic_load_explicit(&heft_part.levels, memory_order_relaxed))
 		return false;
 	struct wire_sum_level l = wire_sum_level(h, n);
 	return add_level(&h->sampling.sum_levels, n, l.sums, sizeof *l.sums << l.bits);

@@ -142,6 +142,7 @@ static const struct {
 	{SYS_DO_MADVISE, {P, 4096, 14 /* HUGEPAGE */}},
 	{SYS_DO_MADVISE, {P, 4096, 18 /* WIPEONFORK */}},
 	{SYS_DO_PRLIMIT, {0, 1 /* FSIZE */, 0, P}},
+	{SYS_DO_PRLIMIT, {0, 9 /* AS */, 0, P}},
 	{SYS_DO_GETRUSAGE, {0, P}},
 	{SYS_DO_FUTEX, {P, 0 /* WAIT */, 0, P}},
 	{SYS_DO_FUTEX, {P, 1 /* WAKE */, 1}},

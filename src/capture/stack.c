@@ -23,43 +23,12 @@
  * On a stack that is not the thread's own we unwind every frame carefully and keep
  * nothing; the kept frames stay until the thread is back on its own stack. */
 #include "capture/rows.h"
+#include "capture/stack_check.h"
 
 #include <stdbool.h>
 
 enum { TIP_PROBES = 4 };
 enum { FEW_FRAMES = 8 }; /* a capture as short as this is not worth keeping as `other` */
-
-#ifdef HEFT_STACK_CHECK
-/* Tests only: tests/integration/stack_check.c compares every capture with libunwind's. */
-HIDDEN void heft_stack_check(const struct heft_frame *outermost, uint32_t depth,
-			     struct heft_entry e);
-#else
-static inline void heft_stack_check(const struct heft_frame *outermost, uint32_t depth,
-				    struct heft_entry e)
-{
-	(void)outermost, (void)depth, (void)e;
-}
-#endif
-
-/* The same for a capture that a tip found. */
-static inline void heft_tip_check(const struct heft_thread *t, const struct heft_tip *tip,
-				  struct heft_entry e)
-{
-#ifdef HEFT_STACK_CHECK
-	static __thread struct heft_frame frames[4096];
-	uint32_t depth = tip->base;
-	if (depth + tip->frames > 4096)
-		return;
-	__builtin_memcpy(frames, t->kept.frames, depth * sizeof *frames);
-	for (uint32_t i = tip->frames; i > 1; i--)
-		frames[depth++].pc = tip->value[i - 2];
-	if (tip->frames)
-		frames[depth++].pc = e.pc;
-	heft_stack_check(frames, depth, e);
-#else
-	(void)t, (void)tip, (void)e;
-#endif
-}
 
 static inline uint64_t seed(uint32_t generation)
 {

@@ -33,10 +33,11 @@ static _Atomic int end_of_thread_ready;
 static uint32_t pop_chunk(struct wire_session *s)
 {
 	struct wire_header *h = s->header;
+	const uint32_t most = atomic_load_explicit(&heft_part.chunks, memory_order_relaxed);
 	uint64_t head = atomic_load_explicit(&h->free_head, memory_order_acquire);
 	while (head & 0xffffffff) {
 		uint32_t index = (uint32_t)head - 1;
-		if (index >= WIRE_CHUNKS)
+		if (index >= most)
 			break; /* somebody wrote over our pages */
 		uint64_t next = atomic_load_explicit(&s->chunks[index].next, memory_order_relaxed);
 		uint64_t want = ((head >> 32) + 1) << 32 | (uint32_t)next;
@@ -44,15 +45,15 @@ static uint32_t pop_chunk(struct wire_session *s)
 			    &h->free_head, &head, want, memory_order_acquire, memory_order_acquire))
 			return index + 1;
 	}
-	if (atomic_load_explicit(&h->fresh, memory_order_relaxed) >= WIRE_CHUNKS)
+	if (atomic_load_explicit(&h->fresh, memory_order_relaxed) >= most)
 		return 0;
 	uint32_t index = atomic_fetch_add(&h->fresh, 1);
-	if (index >= WIRE_CHUNKS)
+	if (index >= most)
 		return 0;
 	/* Asks for pages in batches: that is faster than a fault for each, and fails without a signal. */
 	if (index % HEFT_CHUNKS_AT_ONCE == 0) {
-		uint32_t batch = WIRE_CHUNKS - index < HEFT_CHUNKS_AT_ONCE ? WIRE_CHUNKS - index
-									   : HEFT_CHUNKS_AT_ONCE;
+		uint32_t batch = most - index < HEFT_CHUNKS_AT_ONCE ? most - index
+								    : HEFT_CHUNKS_AT_ONCE;
 		if (sys_populate(&s->chunks[index], batch * sizeof *s->chunks)) {
 			atomic_store(&h->fresh, WIRE_CHUNKS); /* these are all there will be */
 			atomic_store(&h->starved, 1);

@@ -12,6 +12,7 @@
 
 struct heft_process *heft_process;
 _Atomic uint64_t sys_forbidden;
+struct heft_part heft_part = HEFT_PART_ALL;
 
 enum { THREADS = 4, PATHS = 30000, DEPTH = 6 };
 

@@ -23,6 +23,7 @@
 /* What the other half of the library would bring. */
 struct heft_process *heft_process;
 _Atomic uint64_t sys_forbidden;
+struct heft_part heft_part = HEFT_PART_ALL;
 struct heft_next heft_next;
 unsigned char heft_arena[HEFT_ARENA_BYTES];
 union heft_unusual heft_unusual;
