@@ -325,7 +325,8 @@ def pytest(results, stage, directory, names=()):
         show_tail(log, 60)
 
 
-STAGES = ("tools", "build", "unit", "memory", "race", "layout", "web", "cli", "integration", "fault", "browser")
+STAGES = ("tools", "build", "unit", "memory", "race", "layout", "web", "cli", "integration", "fault", "hostile",
+          "browser")
 
 
 def main():
@@ -353,7 +354,7 @@ def main():
         "layout": lambda: layout(results, directory),
         "web": lambda: web(results, directory),
         **{stage: lambda stage=stage: pytest(results, stage, directory, smoke.get(stage, ()))
-           for stage in ("cli", "integration", "fault", "browser")},
+           for stage in ("cli", "integration", "fault", "hostile", "browser")},
     }
     for stage in STAGES:
         if stage not in wanted:

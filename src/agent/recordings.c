@@ -165,7 +165,9 @@ uint32_t recordings_make_room(struct recordings *r, uid_t uid, uint64_t *bytes)
 			if (oldest == SIZE_MAX || f->time_ns < r->files.items[oldest].time_ns)
 				oldest = i;
 		}
-		if (!r->quota_bytes || sum <= r->quota_bytes || oldest == SIZE_MAX)
+		/* More than needed, so that the next one has room, too. */
+		uint64_t most = removed ? r->quota_bytes - r->quota_bytes / 8 : r->quota_bytes;
+		if (!r->quota_bytes || sum <= most || oldest == SIZE_MAX)
 			return removed;
 		struct saved_file *f = &r->files.items[oldest];
 		int folder = open_folder(r);

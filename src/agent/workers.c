@@ -68,7 +68,8 @@ static void make_cache(const char *base, const struct identity *who)
 {
 	char path[4200];
 	struct stat st;
-	if (mkdir(base, 0755) && errno != EEXIST)
+	/* chmod, because the umask takes bits from mkdir's mode; users need not list it. */
+	if (mkdir(base, 0700) ? errno != EEXIST : chmod(base, 0711))
 		return;
 	snprintf(path, sizeof path, "%.4100s/%u", base, who->uid);
 	if (!mkdir(path, 0700) && chown(path, who->uid, who->gid))

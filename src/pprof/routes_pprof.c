@@ -483,7 +483,7 @@ static void answer_metrics(void *ctx, const struct http_request *q, struct http_
 	http_request_stats(q, &stats);
 	if (pprof_page_open(&p, a)) {
 		metrics_write(p.out, list, count, &stats);
-		if (r->source.state) {
+		if (r->source.state && q->viewer.sees == HTTP_SEES_ALL) {
 			struct source_state state;
 			r->source.state(r->source.ctx, &state);
 			metrics_write_state(p.out, &state);

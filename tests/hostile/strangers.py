@@ -33,7 +33,16 @@ class SharedAgent(Agent):
     def __init__(self, where, heft, program, options=(), heft_command=HEFT):
         self.library = heft.parent / "libheft-preload.so"
         self.program = program
+        self.cache = pathlib.Path(tempfile.mkdtemp(prefix="heft-hostile-cache-"))
+        self.cache.chmod(0o755)
         super().__init__(where, options, heft_command=heft_command)
+
+    def begin(self, options=(), env=None):
+        super().begin(options, {"XDG_CACHE_HOME": str(self.cache)})
+
+    def close(self):
+        super().close()
+        shutil.rmtree(self.cache, ignore_errors=True)
 
     def service_of(self, uid, program=None):
         return Service([program or self.program], env=session_env(self.dir, library=self.library),
@@ -66,6 +75,13 @@ def owner(pid):
 
 def name(pid):
     return status_of(pid)["Name"]
+
+
+def is_gone(pid):
+    try:
+        return status_of(pid)["State"].startswith("Z")  # whoever adopted it may never ask for its status
+    except FileNotFoundError:
+        return True
 
 
 @pytest.fixture
@@ -119,14 +135,15 @@ def forge(agent, session, uid, count, first=1000000):
             at = end
     for i in range(count):
         path = agent.dir / f"{first + i:x}.{i + 1:x}"
-        with open(agent.where / "forged", "wb") as f:
+        new = agent.dir / "forged"
+        with open(new, "wb") as f:
             for at, piece in data.items():
                 f.seek(at)
                 f.write(piece)
             f.truncate(size)
-        os.chown(agent.where / "forged", uid, uid)
-        shutil.move(agent.where / "forged", path)
+        os.chown(new, uid, uid)
+        new.rename(path)
 
 
-__all__ = ["BLOCK", "HONEST", "NEED_ROOT", "STRANGER", "SharedAgent", "become", "end_all", "forge", "name", "owner",
+__all__ = ["BLOCK", "HONEST", "NEED_ROOT", "STRANGER", "SharedAgent", "become", "end_all", "forge", "is_gone", "name", "owner",
            "replace_in_log", "service_program", "shared_agent", "status_of"]

@@ -9,7 +9,7 @@ import pytest
 
 from harness import wait_until
 from live_harness import LIBRARY, Service, fetch, session_env
-from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, name, owner,  # noqa: F401
+from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, is_gone, name, owner,  # noqa: F401
                        service_program, shared_agent, status_of)
 
 pytestmark = NEED_ROOT
@@ -111,6 +111,11 @@ def test_only_the_server_has_the_token(tmp_path, public_heft, service_program):
     agent.close()
 
 
+def state_of(task):
+    with open(f"{task}/stat") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0]
+
+
 def test_a_worker_that_hangs(shared_agent):
     """Its user's profiles are refused after a moment, others' are answered at once."""
     honest, stranger = (shared_agent.service_of(uid) for uid in (HONEST, STRANGER))
@@ -119,6 +124,8 @@ def test_a_worker_that_hangs(shared_agent):
         assert shared_agent.holds(service, 40)
     worker = shared_agent.worker_of(STRANGER)
     os.kill(worker, signal.SIGSTOP)
+    wait_until(lambda: all(state_of(task.path) == "T" for task in os.scandir(f"/proc/{worker}/task")),
+               what="all its threads to stand still")
     try:
         slowest = 0
         for _ in range(8):
@@ -164,7 +171,7 @@ def test_nobody_outlives_the_supervisor(shared_agent):
     assert shared_agent.holds(service, 5)
     pids = shared_agent.pids()
     shared_agent.stop(signal.SIGKILL)
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), what="all to be gone")
+    wait_until(lambda: all(is_gone(pid) for pid in pids), what="all to be gone")
     shared_agent.begin()
     assert shared_agent.holds(service, 5)
     end_all(service)
