@@ -6,6 +6,7 @@
 #include "trace/trace.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,8 +34,10 @@ static void close_all(const int *fds, int count)
 
 void link_fini(struct link *l)
 {
-	for (size_t i = l->first_waiting; i < l->waiting.count; i++)
+	for (size_t i = l->first_waiting; i < l->waiting.count; i++) {
 		close_all(l->waiting.items[i].fds, l->waiting.items[i].fd_count);
+		free(l->waiting.items[i].message);
+	}
 	vector_free(&l->waiting);
 	l->first_waiting = 0;
 	if (l->fd >= 0)
@@ -46,7 +49,7 @@ void link_fini(struct link *l)
 static int send_one(int fd, const struct link_out *o)
 {
 	char control[CMSG_SPACE(sizeof o->fds)] __attribute__((aligned(8))) = {0};
-	struct iovec part = {(void *)&o->message, sizeof o->message};
+	struct iovec part = {o->message, o->bytes};
 	struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
 	size_t bytes = (size_t)o->fd_count * sizeof *o->fds;
 	if (o->fd_count) {
@@ -75,6 +78,7 @@ void link_flush(struct link *l)
 		if (!sent)
 			break;
 		close_all(o->fds, o->fd_count);
+		free(o->message);
 		l->first_waiting++;
 		l->stuck_ns = 0;
 	}
@@ -88,12 +92,16 @@ void link_flush(struct link *l)
 
 void link_send(struct link *l, const struct link_message *m, const int *fds, int fd_count)
 {
-	struct link_out o = {.message = *m, .fd_count = fd_count};
+	size_t bytes = offsetof(struct link_message, text) + strnlen(m->text, LINK_TEXT - 1) + 1;
+	struct link_out o = {.message = malloc(bytes), .bytes = bytes, .fd_count = fd_count};
+	if (o.message)
+		memcpy(o.message, m, bytes);
 	if (fd_count)
 		memcpy(o.fds, fds, (size_t)fd_count * sizeof *fds);
-	if (l->fd < 0 || !vector_push(&l->waiting, o))
+	if (l->fd < 0 || !o.message || !vector_push(&l->waiting, o)) {
+		free(o.message);
 		close_all(fds, fd_count);
-	else
+	} else
 		link_flush(l);
 }
 
@@ -142,8 +150,11 @@ int link_receive(int fd, struct link_message *m, int fds[LINK_DESCRIPTORS])
 	ssize_t n = recvmsg(fd, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	if (take_descriptors(&head, fds) && n == sizeof *m && is_sane(m))
-		return 1;
+	if (take_descriptors(&head, fds) && n > (ssize_t)offsetof(struct link_message, text)) {
+		memset((char *)m + n, 0, sizeof *m - (size_t)n);
+		if (is_sane(m))
+			return 1;
+	}
 	close_all(fds, LINK_DESCRIPTORS);
 	return -1;
 }

@@ -70,11 +70,12 @@ struct link_message {
 	bool blind;   /* heft could not see into it */
 	struct sampled_sums sums;
 	struct link_state state;
-	char text[LINK_TEXT];
+	char text[LINK_TEXT]; /* only as much as is used is sent */
 };
 
 struct link_out {
-	struct link_message message;
+	void *message;
+	size_t bytes;
 	int fds[LINK_DESCRIPTORS];
 	int fd_count;
 };

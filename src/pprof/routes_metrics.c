@@ -6,6 +6,7 @@
  * no text is spelt out. */
 #include "pprof/pprof_pages.h"
 
+#include "hosted/hash_index.h"
 #include "hosted/name_words.h"
 #include "hosted/program_name.h"
 
@@ -72,13 +73,26 @@ static void write_label(FILE *out, const char *text)
 	}
 }
 
-/* A later image of the same name. */
-static bool is_replaced(const struct source_process *list, uint32_t count, uint32_t i)
+/* Which of them have a later image of the same name. NULL: no memory. */
+static bool *find_replaced(const struct source_process *list, uint32_t count)
 {
-	for (uint32_t k = i + 1; k < count; k++)
-		if (list[k].pid == list[i].pid && strcmp(list[k].exe, list[i].exe) == 0)
-			return true;
-	return false;
+	bool *replaced = calloc(count + 1u, sizeof *replaced);
+	struct hash_index seen = {0};
+	for (uint32_t i = count; replaced && i-- > 0;) {
+		const struct source_process *p = &list[i];
+		uint32_t hash = hash_pair((uint32_t)p->pid, hash_bytes(p->exe, strlen(p->exe)));
+		uint32_t at = hash, k;
+		while ((k = hash_index_step(&seen, hash, &at)) != HASH_NONE &&
+		       (list[k].pid != p->pid || strcmp(list[k].exe, p->exe) != 0))
+			;
+		replaced[i] = k != HASH_NONE;
+		if (k == HASH_NONE && hash_index_add_at(&seen, hash, at, i)) {
+			free(replaced);
+			replaced = NULL;
+		}
+	}
+	hash_index_fini(&seen);
+	return replaced;
 }
 
 static bool number_of(const struct metric *m, const struct source_process *p, char text[40])
@@ -107,12 +121,12 @@ static bool number_of(const struct metric *m, const struct source_process *p, ch
 }
 
 static void write_metric(FILE *out, const struct metric *m, const struct source_process *list,
-			 uint32_t count)
+			 const bool *replaced, uint32_t count)
 {
 	bool any = false;
 	for (uint32_t i = 0; i < count; i++) {
 		char number[40];
-		if (is_replaced(list, count, i) || !number_of(m, &list[i], number))
+		if (replaced[i] || !number_of(m, &list[i], number))
 			continue;
 		if (!any)
 			fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name,
@@ -152,8 +166,10 @@ static void write_own(FILE *out, const struct http_stats *stats)
 void metrics_write(FILE *out, const struct source_process *list, uint32_t count,
 		   const struct http_stats *stats)
 {
-	for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
-		write_metric(out, &metrics[i], list, count);
+	bool *replaced = find_replaced(list, count);
+	for (size_t i = 0; replaced && i < sizeof metrics / sizeof *metrics; i++)
+		write_metric(out, &metrics[i], list, replaced, count);
+	free(replaced);
 	write_own(out, stats);
 }
 

@@ -6,6 +6,7 @@
 #include "unit_test.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -91,7 +92,7 @@ TEST_WITH(test_nonsense, begin, end)
 	const struct {
 		size_t bytes;
 		struct link_message m;
-	} cases[] = {{sizeof m - 1, m},
+	} cases[] = {{offsetof(struct link_message, text), m},
 		     {1, m},
 		     {sizeof m, {.kind = 0}},
 		     {sizeof m, {.kind = LINK_FAILED + 1}},
