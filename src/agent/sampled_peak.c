@@ -41,8 +41,9 @@ static bool nothing_new(struct process *p)
 	uint64_t cost = atomic_load_explicit(&p->view.session.header->sampling.cost_tsc,
 					     memory_order_relaxed);
 	pthread_mutex_lock(&p->samples.lock);
-	bool same = cost == p->samples.peak.cost_tsc && p->samples.peak.tsc;
+	bool same = cost == p->samples.peak.cost_tsc && p->samples.peak.looked;
 	p->samples.peak.cost_tsc = cost;
+	p->samples.peak.looked = true;
 	pthread_mutex_unlock(&p->samples.lock);
 	return same;
 }

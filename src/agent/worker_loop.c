@@ -33,13 +33,18 @@
 #define QUESTION_NS (30000 * MS)
 #define FILE_MS 5000
 
-enum { MESSAGES_MOST = 64 }; /* taken in one go, so that the loop comes round */
+enum {
+	MESSAGES_MOST = 64, /* taken in one go, so that the loop comes round */
+	QUIET_LOOKS = 4,    /* a process that takes no samples is looked after so seldom */
+};
 
 struct looked_after {
 	struct process *process; /* in the set */
 	bool running;
 	bool keep; /* it is saved: the memory of its samples is to be given back */
 	bool spoilt;
+	uint64_t cost_tsc; /* its sampling.cost_tsc when it was last looked after */
+	uint32_t quiet;    /* how often it was not, because it had taken no sample */
 };
 
 struct worker {
@@ -226,7 +231,12 @@ static bool is_spoilt(const struct process *p)
 static void look_after(struct looked_after *c, uint64_t now)
 {
 	struct process *p = c->process;
-	uint64_t start = p->view.session.header->start_mono_ns;
+	const struct wire_header *h = p->view.session.header;
+	uint64_t start = h->start_mono_ns, cost = atomic_load(&h->sampling.cost_tsc);
+	if (cost == c->cost_tsc && ++c->quiet < QUIET_LOOKS)
+		return;
+	c->cost_tsc = cost;
+	c->quiet = 0;
 	uint64_t age = now > start ? now - start : 1;
 	process_read_rss(p, age, 0);
 	look_for_allocator(p, age); /* who asks later may come too late */

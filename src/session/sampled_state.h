@@ -6,6 +6,7 @@
 #include "wire/samples.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,7 @@ struct sampled_state {
 		uint64_t tsc;
 		uint64_t
 			cost_tsc; /* its sampling.cost_tsc at the last look: the same now means no new sample */
+		bool looked; /* at least once */
 	} peak;
 	/* Its counters of CPU time and of the cost of sampling, at the last look */
 	struct process_cost {

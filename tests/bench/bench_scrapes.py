@@ -33,8 +33,11 @@ def get(url):
         return answer.read()
 
 
-def cpu_ns(pid):
-    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+def cpu_ns(agent):
+    """Of the supervisor, its server and its workers."""
+    pids = [agent, *Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
+    return sum(int(task.read_text().split()[0]) for pid in pids
+               for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def cost_ms(agent, urls):
