@@ -8,7 +8,8 @@
  * setuid, no access).
  *
  * A program that has locked itself in (sandbox.c) executes others without heft: its
- * filter holds for them too, and heft would start there without knowing it.
+ * filter holds for them too, and heft would start there without knowing it. (Where calls
+ * just fail, heft may try.)
  *
  * A program may pass anything for a path or an environment; the kernel then says
  * EFAULT. So nothing is read that was not asked about, and what cannot be read goes
@@ -183,7 +184,8 @@ static int must_complete(const struct missing *m)
 
 static int is_locked_in(void)
 {
-	return atomic_load_explicit(&sys_forbidden, memory_order_relaxed) != 0;
+	return (atomic_load_explicit(&sys_forbidden, memory_order_relaxed) &
+		(SYS_DEADLY | SYS_STAMP)) != 0;
 }
 
 /* Makes an environment that has them. New strings go to `text`, the pointers to `to`; both are on the
