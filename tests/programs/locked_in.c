@@ -118,6 +118,7 @@ static void by_library(void)
 /* Each of these fails, and changes nothing. */
 static void fail_to_enter(void)
 {
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
 	errno = 0;
 	must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) == -1 && errno == EFAULT, "NULL");
 	must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (void *)opaque(8)) == -1 && errno == EFAULT,
@@ -150,7 +151,6 @@ static void lock_in(const char *way)
 		must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0, "strict");
 		return;
 	}
-	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
 	if (!strcmp(way, "prctl"))
 		must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "filter");
 	else if (!strcmp(way, "seccomp"))
