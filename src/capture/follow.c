@@ -122,7 +122,8 @@ static void note(uint32_t kind, int pid, const char *path)
 	m->end = arch_stamp();
 	m->path_bytes = (uint16_t)n;
 	m->build_id_bytes = 0;
-	memcpy(m->data, path, n);
+	if (n)
+		memcpy(m->data, path, n);
 	heft_log_end(m);
 }
 
@@ -220,14 +221,16 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 	return to;
 }
 
-/* The same without any of ours. */
+/* The same without any of ours. A list of libraries is changed in a copy. (If there are two, the last holds.) */
 static char **without_ours(char **to, char *text, char *const *env, const struct missing *m)
 {
-	memcpy(to, env, m->count * sizeof *to);
-	to[m->count] = NULL;
-	for (size_t i = 0; m->list && i < m->count; i++)
-		if (to[i] + 11 == m->list)
-			to[i] = memcpy(text, to[i], m->list_bytes + 12);
+	size_t n = 0;
+	for (size_t i = 0; i < m->count; i++)
+		if (env[i] + 11 == m->list)
+			to[n++] = memcpy(text, env[i], m->list_bytes + 12);
+		else if (!m->list || strncmp(env[i], "LD_PRELOAD=", 11) != 0)
+			to[n++] = env[i];
+	to[n] = NULL;
 	heft_settings_remove(to);
 	return to;
 }
