@@ -78,7 +78,7 @@ INTERPOSED = {
     "dlopen", "dlmopen", "dlclose", "pthread_create", "pthread_exit", "pthread_setname_np", "prctl", "syscall",
     "close", "close_range", "closefrom", "_exit", "_Exit", "quick_exit", "wait", "waitpid", "wait3",
     "wait4", "waitid", "system", "popen", "pclose",
-    "mlockall",
+    "mlockall", "setrlimit", "setrlimit64", "prlimit", "prlimit64",
     "__gmon_start__",  # called by the start-up code of every library: see src/capture/redirect.c
 }
 # C++ new and delete, where they are hooked.

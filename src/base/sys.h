@@ -75,10 +75,12 @@ enum sys_kind { SYS_KINDS(SYS_KIND) SYS_KIND_COUNT };
 enum { SYS_KINDS(SYS_KIND_NUMBER) };
 #undef SYS_KIND
 #undef SYS_KIND_NUMBER
-_Static_assert(SYS_KIND_COUNT < 63, "a bit each, and one for the time stamp counter");
+_Static_assert(SYS_KIND_COUNT < 62, "a bit each, and those below");
 #define SYS_ALL ((1ull << SYS_KIND_COUNT) - 1)
 /* No system call, but forbidden in the same way: reading the time stamp counter. */
 #define SYS_STAMP (1ull << 63)
+/* One of the forbidden calls would not just fail. */
+#define SYS_DEADLY (1ull << 62)
 
 /* 1 << kind: calls that are not made any more. */
 extern __attribute__((visibility("hidden"))) _Atomic uint64_t sys_forbidden;

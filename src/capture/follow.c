@@ -8,7 +8,8 @@
  * setuid, no access).
  *
  * A program that has locked itself in (sandbox.c) executes others without heft: its
- * filter holds for them too, and heft would start there without knowing it.
+ * filter holds for them too, and heft would start there without knowing it. (Where calls
+ * just fail, heft may try.)
  *
  * A program may pass anything for a path or an environment; the kernel then says
  * EFAULT. So nothing is read that was not asked about, and what cannot be read goes
@@ -121,7 +122,8 @@ static void note(uint32_t kind, int pid, const char *path)
 	m->end = arch_stamp();
 	m->path_bytes = (uint16_t)n;
 	m->build_id_bytes = 0;
-	memcpy(m->data, path, n);
+	if (n)
+		memcpy(m->data, path, n);
 	heft_log_end(m);
 }
 
@@ -183,7 +185,8 @@ static int must_complete(const struct missing *m)
 
 static int is_locked_in(void)
 {
-	return atomic_load_explicit(&sys_forbidden, memory_order_relaxed) != 0;
+	return (atomic_load_explicit(&sys_forbidden, memory_order_relaxed) &
+		(SYS_DEADLY | SYS_STAMP)) != 0;
 }
 
 /* Makes an environment that has them. New strings go to `text`, the pointers to `to`; both are on the
@@ -218,14 +221,16 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 	return to;
 }
 
-/* The same without any of ours. */
+/* The same without any of ours. A list of libraries is changed in a copy. (If there are two, the last holds.) */
 static char **without_ours(char **to, char *text, char *const *env, const struct missing *m)
 {
-	memcpy(to, env, m->count * sizeof *to);
-	to[m->count] = NULL;
-	for (size_t i = 0; m->list && i < m->count; i++)
-		if (to[i] + 11 == m->list)
-			to[i] = memcpy(text, to[i], m->list_bytes + 12);
+	size_t n = 0;
+	for (size_t i = 0; i < m->count; i++)
+		if (env[i] + 11 == m->list)
+			to[n++] = memcpy(text, env[i], m->list_bytes + 12);
+		else if (!m->list || strncmp(env[i], "LD_PRELOAD=", 11) != 0)
+			to[n++] = env[i];
+	to[n] = NULL;
 	heft_settings_remove(to);
 	return to;
 }

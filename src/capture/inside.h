@@ -387,6 +387,12 @@ HIDDEN int heft_near_own_stack(const struct heft_thread *t, uintptr_t sp);
 HIDDEN int heft_readable(uintptr_t low, uintptr_t high); /* asks the kernel about each page */
 extern HIDDEN _Atomic uint64_t heft_rows[];
 
+/* ---- thread_stacks.c */
+
+HIDDEN void heft_thread_stacks_init(void);
+/* The lower end of the memory that the program gave to a thread for its stack; 0: not known. */
+HIDDEN uintptr_t heft_given_stack_low(uintptr_t thread);
+
 /* ---- new_site.c */
 
 /* What a frame is in the stack table. */

@@ -159,47 +159,46 @@ static const struct {
 static const uint16_t numbers[] = {SYS_KINDS(NUMBER)};
 #undef NUMBER
 
-static bool is_allowed(const struct sock_filter *f, uint32_t length, unsigned kind,
-		       const uint64_t args[6])
+/* What the filter forbids of a call: nothing, the call, or that and SYS_DEADLY. */
+static uint64_t forbids(const struct sock_filter *f, uint32_t length, unsigned kind,
+			const uint64_t args[6])
 {
 	struct seccomp_data d = {
 		.nr = numbers[kind],
 		.arch = AUDIT_ARCH_X86_64,
-		.instruction_pointer = (uintptr_t)is_allowed,
+		.instruction_pointer = (uintptr_t)forbids,
 	};
 	for (unsigned i = 0; args && i < 6; i++)
 		d.args[i] = args[i];
 	uint32_t v = verdict(f, length, &d) & SECCOMP_RET_ACTION_FULL;
-	return v == SECCOMP_RET_ALLOW || v == SECCOMP_RET_LOG;
+	if (v == SECCOMP_RET_ALLOW || v == SECCOMP_RET_LOG)
+		return 0;
+	return 1ull << kind | (v == SECCOMP_RET_ERRNO ? 0 : SYS_DEADLY);
 }
 
 /* The calls that a filter does not allow. If nobody can say whether it may be read, none is allowed. One that
  * cannot be read will not be installed. */
 static uint64_t forbidden_by(const struct sock_fprog *program)
 {
-	uintptr_t at = (uintptr_t)program, filter;
+	uintptr_t at = (uintptr_t)program;
 	if (!sys_may(SYS_DO_SIGPROCMASK))
-		return SYS_ALL;
+		return SYS_ALL | SYS_DEADLY;
 	if (at >> 47 || !heft_readable(at, at + sizeof *program))
 		return 0;
 	const uint32_t length = program->len;
-	filter = (uintptr_t)program->filter;
-	if (filter >> 47 || !heft_readable(filter, filter + length * sizeof *program->filter))
+	const struct sock_filter *filter = program->filter;
+	at = (uintptr_t)filter;
+	if (at >> 47 || !heft_readable(at, at + length * sizeof *filter))
 		return 0;
-	uint64_t mask = 0;
-	for (unsigned kind = 0; kind < SYS_KIND_COUNT; kind++)
-		if (!is_allowed((const struct sock_filter *)filter, length, kind, NULL))
-			mask |= 1ull << kind;
-	/* Where the arguments count, those that heft passes decide. */
-	uint64_t with_arguments = 0, denied = 0;
+	uint64_t mask = 0, with_arguments = 0;
 	for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
-		const uint64_t bit = 1ull << forms[i].kind;
-		with_arguments |= bit;
-		if (!is_allowed((const struct sock_filter *)filter, length, forms[i].kind,
-				forms[i].args))
-			denied |= bit;
+		with_arguments |= 1ull << forms[i].kind;
+		mask |= forbids(filter, length, forms[i].kind, forms[i].args);
 	}
-	return (mask & ~with_arguments) | denied;
+	for (unsigned kind = 0; kind < SYS_KIND_COUNT; kind++)
+		if (!(with_arguments >> kind & 1))
+			mask |= forbids(filter, length, kind, NULL);
+	return mask;
 }
 
 /* ---- before and after */
@@ -207,7 +206,7 @@ static uint64_t forbidden_by(const struct sock_fprog *program)
 static uint64_t of_prctl(int option, ulong_t a, ulong_t b)
 {
 	if (option == PR_SET_SECCOMP && a == SECCOMP_MODE_STRICT)
-		return SYS_ALL | SYS_STAMP;
+		return SYS_ALL | SYS_STAMP | SYS_DEADLY;
 	if (option == PR_SET_SECCOMP && a == SECCOMP_MODE_FILTER)
 		return forbidden_by((const struct sock_fprog *)b);
 	return option == PR_SET_TSC && a == PR_TSC_SIGSEGV ? SYS_STAMP : 0;
@@ -216,7 +215,7 @@ static uint64_t of_prctl(int option, ulong_t a, ulong_t b)
 static uint64_t of_seccomp(ulong_t operation, ulong_t flags, ulong_t argument)
 {
 	if ((uint32_t)operation == SECCOMP_SET_MODE_STRICT && !flags && !argument)
-		return SYS_ALL | SYS_STAMP;
+		return SYS_ALL | SYS_STAMP | SYS_DEADLY;
 	if ((uint32_t)operation == SECCOMP_SET_MODE_FILTER)
 		return forbidden_by((const struct sock_fprog *)argument);
 	return 0;

@@ -10,9 +10,10 @@
  * kernel, page by page, whether it is readable. pthread_getattr_np would know the
  * bounds, but it takes locks and allocates.
  *
- * Where the own stack ends below is not known, and another stack may lie right there. So
- * a place that is deeper than all before belongs to it only if a careful walk from there
- * leads home: to the known part, or to the outermost frame at the end of the stack.
+ * Another stack may lie right below the thread's own. libc has a closed page between
+ * them, or the program gave it the memory and we know where that ends (thread_stacks.c).
+ * For threads that were made in other ways we walk carefully from a place that is
+ * deeper than all before: it is on another stack if that has an end of its own.
  *
  * A walk ends: on one stack every caller's sp is above its callee's. Only a signal
  * frame may lead to another stack, and walks count their frames. */
@@ -38,7 +39,6 @@ enum {
 	OWN_STACK_REACH = 64 << 20,
 	ENTRY_REACH = 64,
 	HOME_FRAMES = 6 << 10,
-	GUESSED_FRAME = PAGE,
 	SIGNAL_FRAME = 16 << 10
 };
 
@@ -388,8 +388,8 @@ static __attribute__((constructor)) void measure_tls(void)
 	home_reach = most + HOME_FRAMES;
 }
 
-/* Does the stack lead from here to its known part, or to the end of the thread's own? */
-static int leads_home(struct heft_thread *t, struct heft_entry e)
+/* Whether the stack leads from here to another one's end, and not to the known part of the thread's own. */
+static int leads_elsewhere(struct heft_thread *t, struct heft_entry e)
 {
 	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
 	for (uint32_t count = 0; count < HEFT_FRAMES_MAX; count++) {
@@ -397,22 +397,17 @@ static int leads_home(struct heft_thread *t, struct heft_entry e)
 		cfi_row row = heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0);
 		enum heft_step s = heft_step_special(t, &f, row, 1, &caller);
 		if (s == HEFT_STEP_END)
-			return t->stack_top - f.sp <= home_reach;
+			return t->stack_top - f.sp > home_reach;
 		if (s != HEFT_STEP_OK || caller.sp <= f.sp || caller.sp > t->stack_top)
-			/* Nobody knows. But the kernel keeps others away from the first stack. */
-			return t->stack_top == (uintptr_t)__libc_stack_end;
-		/* The base of a coroutine may lead to who resumed it, by rbp; a handler on a stack of its own
-		 * leads to where it interrupted. */
-		uint64_t most = caller.flags & WIRE_NODE_GUESS   ? GUESSED_FRAME
-				: caller.flags & WIRE_NODE_EXACT ? SIGNAL_FRAME
-								 : UINT64_MAX;
-		if (caller.sp - f.sp > most)
-			return 0;
-		if (caller.sp >= t->stack_low && t->stack_low < t->stack_top)
+			return 0; /* nobody knows */
+		/* A handler on a stack of its own leads to where it interrupted. */
+		if (caller.flags & WIRE_NODE_EXACT && caller.sp - f.sp > SIGNAL_FRAME)
 			return 1;
+		if (caller.sp >= t->stack_low && t->stack_low < t->stack_top)
+			return 0;
 		f = caller;
 	}
-	return 0;
+	return 1;
 }
 
 int heft_on_own_stack(struct heft_thread *t, struct heft_entry e)
@@ -424,9 +419,10 @@ int heft_on_own_stack(struct heft_thread *t, struct heft_entry e)
 		return 1;
 	if (sp >= t->stack_top || t->stack_low - sp > OWN_STACK_REACH || page == t->foreign_page)
 		return 0;
-	/* Deeper than before. Nothing unreadable (a guard page) lies between, if it is the same stack. */
-	if (heft_readable(sp, t->stack_low) && leads_home(t, e)) {
-		t->stack_low = page;
+	/* Deeper than before. If it is the same stack, nothing unreadable (a guard page) lies between. */
+	const uintptr_t low = heft_given_stack_low(t->stack_top);
+	if (sp >= low && heft_readable(sp, t->stack_low) && !leads_elsewhere(t, e)) {
+		t->stack_low = page > low ? page : low;
 		return 1;
 	}
 	t->foreign_page = page;

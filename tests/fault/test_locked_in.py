@@ -49,10 +49,13 @@ def test_everything_is_recorded_in_a_filter(record, program, way, mask):
     assert sampled.returncode == 5, sampled.stderr
 
 
+@pytest.mark.parametrize("way", ["prctl", "libseccomp"])
 @pytest.mark.parametrize("rate", RATES, ids=["exact", "sampled"])
 @pytest.mark.parametrize("then", [["recurse"], ["thread", "fork"], ["exec"], ["fork", "exec", "thread", "work", "50"]])
-def test_a_program_in_a_filter_lives_on(record, program, then, rate):
-    command = [program, "prctl", *then]
+def test_a_program_in_a_filter_lives_on(record, program, then, rate, way):
+    if way == "libseccomp" and not ctypes.util.find_library("seccomp"):
+        pytest.skip("libseccomp is not installed")
+    command = [program, way, *then]
     check_plain(command)
     done, rep = record(command, opts=rate)
     assert done.returncode == 5, done.stderr
@@ -90,3 +93,16 @@ def test_a_sandbox_of_a_vfork_child_is_its_own(record, program):
     assert kept(rep) == [*FIRST, (10, 7), (100, 75)]
     assert not texts(rep).count("missing")
 
+
+
+@pytest.mark.parametrize("rate", RATES, ids=["exact", "sampled"])
+@pytest.mark.parametrize("then", [["work", "100000"], ["recurse"], ["thread", "fork", "exec"]])
+def test_a_filter_in_which_calls_fail(record, program, then, rate):
+    command, env = [program, "seccomp", *then], {"MAY_FAIL": "1"}
+    check_plain(command, env)
+    done, rep = record(command, env=env, opts=rate)
+    assert done.returncode == 5, done.stderr
+    if not rate:
+        assert kept(rep)[:2] == FIRST
+        if then[0] == "work":
+            assert kept(rep) == [*FIRST, (100000, 75000)]

@@ -24,3 +24,22 @@ def test_no_read_where_nothing_is_mapped(compiled, record, mode, pointers, rate)
     # Who resumed a coroutine is not its caller.
     assert not [s for s in sites if "coroutine" in names(s) and "thread" in names(s)]
     assert [s for s in sites if "coroutine" not in names(s) and "thread" in names(s)]
+
+
+@pytest.mark.parametrize("whose", ["program", "library"])
+def test_a_closed_elf_header(compiled, record, whose):
+    """The page with the program headers cannot be read any more. Call stacks are found all the same."""
+    program = compiled("closed_header.c", flags=["-Wl,-z,now"])
+    plugin = compiled("stack_plugin.c", output="closed_header.so", flags=["-shared", "-fPIC", "-Wl,-z,now", "-DNAME=closed"])
+    command = [program] if whose == "program" else [program, plugin]
+    assert run(command).returncode == 7
+    done, rep = record(command)
+    assert done.returncode == 7, done.stderr
+    if whose == "program":  # its build id is in that page too, so nobody can be sure of names
+        assert rep["totals"]["allocations"] == 200
+        assert sorted(len(s["stack"]) for s in rep["sites"]) == [5, 6]  # first, (second,) main, 2 of libc, _start
+        return
+    for function, allocations in (("first", 200), ("second", 100)):
+        found = rep.sites_calling(function)
+        assert sum(s["allocations"] for s in found) == allocations
+        assert all("main" in names(s) for s in found)

@@ -1,5 +1,5 @@
 /* Works with addresses that are limited (its caller sets RLIMIT_AS), or locks all its memory: argv[1] is "limited" or
- * "locked". Blocks come from keep_block: 1,000 before, 30,000 in each of two threads, 500 in each of three children one
+ * "locked"; "limits" and a number: it limits itself to so many KiB. Blocks come from keep_block: 1,000 before, 30,000 in each of two threads, 500 in each of three children one
  * after the other (and one of their own children), of which every fourth is freed. Says how large it is then, in KiB. */
 #define _GNU_SOURCE
 #include "program.h"
@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 NOINLINE static void *keep_block(void)
@@ -71,8 +72,16 @@ int main(int argc, char **argv)
 {
 	pthread_t id[2];
 
-	must(argc == 2, "usage: little_memory limited|locked");
+	must(argc >= 2, "usage: little_memory limited|locked|limits N");
 	work(1000);
+	if (!strcmp(argv[1], "limits") && argc == 3) {
+		rlim_t bytes = (rlim_t)strtoull(argv[2], NULL, 10) << 10;
+		struct rlimit limit = {bytes, bytes}, was;
+
+		must(setrlimit(RLIMIT_AS, (void *)opaque(8)) == -1, "a bad address");
+		must(!prlimit(0, RLIMIT_AS, NULL, &was) && !setrlimit(RLIMIT_AS, &limit),
+		     "setrlimit");
+	}
 	if (!strcmp(argv[1], "locked") && mlockall(MCL_CURRENT | MCL_FUTURE))
 		return 77;
 	for (int i = 0; i < 2; i++)

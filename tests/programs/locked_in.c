@@ -1,5 +1,6 @@
 /* Goes into a sandbox in one of several ways (argv[1]) and goes on as the rest of its arguments say. Outside of
- * heft it always comes through: the filter allows what the program itself calls, and kills it for all else.
+ * heft it always comes through: the filter allows what the program itself calls, and kills it for all else (with
+ * MAY_FAIL in the environment all else fails).
  *
  *   WAY   prctl, seccomp, libseccomp: a filter. strict: read, write, exit. tsc: no time stamp counter
  *   THEN  work N: keeps N blocks. recurse: keeps 10 blocks 2000 frames deep. thread: a thread that keeps 10 blocks.
@@ -87,8 +88,9 @@ static void make_filter(void)
 
 		memcpy(filter + FIRST + 2 * i, one, sizeof one);
 	}
-	filter[FIRST + 2 * ALLOWED] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-								   SECCOMP_RET_KILL_PROCESS);
+	filter[FIRST + 2 * ALLOWED] = (struct sock_filter)BPF_STMT(
+		BPF_RET | BPF_K,
+		getenv("MAY_FAIL") ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_KILL_PROCESS);
 }
 
 /* By libseccomp, if it is there (exit status 77: it is not). */
@@ -116,6 +118,7 @@ static void by_library(void)
 /* Each of these fails, and changes nothing. */
 static void fail_to_enter(void)
 {
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
 	errno = 0;
 	must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) == -1 && errno == EFAULT, "NULL");
 	must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (void *)opaque(8)) == -1 && errno == EFAULT,
@@ -148,7 +151,6 @@ static void lock_in(const char *way)
 		must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0, "strict");
 		return;
 	}
-	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
 	if (!strcmp(way, "prctl"))
 		must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "filter");
 	else if (!strcmp(way, "seccomp"))
