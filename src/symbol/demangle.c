@@ -147,7 +147,8 @@ static void add_piece(const char *piece, size_t length, void *opaque)
 	struct plain_name *n = opaque;
 	if (length > LONGEST_NAME - n->length)
 		longjmp(n->too_long, 1);
-	memcpy(n->text + n->length, piece, length);
+	if (length) /* an empty piece may be NULL */
+		memcpy(n->text + n->length, piece, length);
 	n->length += length;
 }
 
