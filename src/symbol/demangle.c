@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_MANGLED = 16 * 1024, LONGEST_NAME = 64 * 1024 };
+enum { LONGEST_MANGLED = 16 * 1024, LONGEST_NAME = 16 * 1024 };
 /* D's demangler cannot be left: each of its references may double the name. */
 enum { LONGEST_D = 4096, MOST_D_REFERENCES = 10 };
 
