@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds every fuzz target with libFuzzer and runs them one after the other, each for FUZZ_SECONDS (60) of the
-# processor's time. What is found stays in build-fuzz/corpus, so that the next run goes on from there. The exit
-# status is 1 if a target found something; its input is then in build-fuzz/found.
+# Builds every fuzz target with libFuzzer and runs them one after the other, each for FUZZ_SECONDS (60). It ends
+# with the time of the processor that this took, which docs/fuzzing.md adds up. What a target learns stays in
+# build-fuzz/corpus, so that the next run goes on from there. The exit status is 1 if a target found something; its
+# input is then in build-fuzz/found.
 #
 #   tools/fuzz.sh [TARGET...]      targets as tests/fuzz/meson.build names them; all without any
 #
@@ -37,7 +38,6 @@ for target in "$@"; do
 	[ "$target" = trace_reader ] && seeds=tests/fuzz/corpus/trace
 	mkdir -p "$build/corpus/$target"
 	echo "fuzz: $target for $seconds s"
-	# The targets of libdw and libzstd hold memory of their own: leaks are told, and are findings.
 	if ! "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 \
 		-print_final_stats=1 -artifact_prefix="$build/found/$target-" "$build/corpus/$target" "$seeds" \
 		>"$build/$target.log" 2>&1; then
@@ -46,5 +46,7 @@ for target in "$@"; do
 	fi
 	grep -E "number_of_executed_units" "$build/$target.log" || true
 done
+times >"$build/times"
+echo "fuzz: time of the processor, user and system: $(tail -n 1 "$build/times")"
 [ -z "$failed" ] || { echo "fuzz: found something in:$failed (inputs in $build/found)"; exit 1; }
 echo "fuzz: nothing found"
