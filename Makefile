@@ -6,6 +6,7 @@
 #   make test      set up, build, run every test; the last line is "N passed, N failed"
 #                  SMOKE=1: a part of each stage
 #   make fresh     try demo and tests on bare Debian 12 and 13 (as root); ALL=1: every test
+#   make fuzz      run every fuzz target with libFuzzer, FUZZ_SECONDS=60 each (docs/fuzzing.md)
 #   make format    write every source as .clang-format says
 #   make bench     measure against heaptrack, side by side; ARGS=--instructions and others go to bench.py
 #   make install   DESTDIR= PREFIX=/usr/local
@@ -16,7 +17,7 @@ BUILD := build
 PYTHON := /usr/bin/python3
 MESON := $(if $(wildcard /usr/bin/meson),/usr/bin/meson,meson)
 
-.PHONY: all built page setup demo test fresh format bench install clean
+.PHONY: all built page setup demo test fresh fuzz format bench install clean
 
 all: built
 	@tools/configure.sh $(BUILD) say
@@ -47,6 +48,9 @@ test:
 fresh:
 	@tools/fresh.sh $(if $(ALL),--all)
 
+fuzz:
+	@tools/fuzz.sh $(TARGETS)
+
 format:
 	@$(PYTHON) tools/layout_format.py
 
@@ -60,4 +64,4 @@ install: all
 	@DESTDIR='$(DESTDIR)' $(MESON) install -C $(BUILD)
 
 clean:
-	@rm -rf $(BUILD) build-asan build-tsan
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz

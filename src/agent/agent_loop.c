@@ -40,7 +40,7 @@
 #define LINK_KEY (1ull << 63) /* in epoll, where a process has its key */
 
 enum {
-	PLACES = 16384,     /* processes at once, ended ones included */
+	PLACES = 16384,    /* processes at once, ended ones included */
 	OTHER_FILES = 256, /* descriptors that are not processes' */
 	START_MS = 30000,  /* for the server to begin */
 	STOP_MS = 5000,    /* and to end */

@@ -113,9 +113,10 @@ static void take_notes(struct sampled_reading *r, const struct sampled_known *k)
 								k->allocator};
 	if (!r->process.dropped)
 		return;
-	snprintf(r->lost, sizeof r->lost,
-		 "process %d lost %llu samples, because its tables were full", r->process.pid,
-		 (unsigned long long)r->process.dropped);
+	snprintf(r->lost, sizeof r->lost, "process %d lost %llu samples, because %s",
+		 r->process.pid, (unsigned long long)r->process.dropped,
+		 r->in_sandbox ? "it went into a sandbox that does not allow what heft needs"
+			       : "its tables were full");
 	r->notes[c->note_count++] = (struct trace_note){TRACE_NOTE_LOST, 0, 0, r->lost};
 }
 
@@ -151,6 +152,7 @@ int sampled_read(struct sampled_reading *r, int fd, const struct sampled_known *
 	const struct sampled_output to = {.stacks = &r->stacks, .clock = &clock};
 	struct process_stacks stacks = {.session = &copy.session};
 	r->process = facts_of(k, h);
+	r->in_sandbox = atomic_load(&h->off_reason) == WIRE_OFF_SANDBOX;
 	uint64_t now_ns = r->process.end == TRACE_END_RUNNING ? monotonic_ns() - clock.ns0
 							      : r->process.end_ns;
 	const struct process_peak peak = {

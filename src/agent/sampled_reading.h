@@ -33,6 +33,7 @@ struct sampled_reading {
 	struct trace_rss rss[2];
 	struct trace_anonymous anonymous;
 	struct trace_note notes[2];
+	bool in_sandbox; /* which forbids calls of heft's */
 	char lost[160];
 	struct tally no_events;
 	struct trace_peak no_peak;

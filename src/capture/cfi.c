@@ -275,6 +275,12 @@ static void recall(struct machine *m)
 		copy_set(m, 0, 2 + --m->depth);
 }
 
+/* An offset in units of the table's alignment. Both numbers are the file's, and may overflow. */
+static int64_t scaled(uint64_t factor, int64_t align)
+{
+	return (int64_t)(factor * (uint64_t)align);
+}
+
 /* Operations whose first operand is a register. In three others it is in the low six bits. */
 enum { OPERAND = 0x3f };
 #define BIT(operation) (1ull << (operation))
@@ -309,25 +315,29 @@ static NOINLINE void run(const struct cfi_image *im, struct machine *m,
 		case DW_CFA_advance_loc4: next += take(&c, 4) * f->code_align; break;
 		case DW_CFA_set_loc: next = encoded(&c, DW_EH_PE_absptr, 0); break;
 		case DW_CFA_def_cfa: set_cfa(m, reg, (int64_t)uleb(&c)); break;
-		case DW_CFA_def_cfa_sf: set_cfa(m, reg, sleb(&c) * da); break;
+		case DW_CFA_def_cfa_sf: set_cfa(m, reg, scaled((uint64_t)sleb(&c), da)); break;
 		case DW_CFA_def_cfa_register: set_cfa(m, reg, m->cfa[0].offset); break;
 		case DW_CFA_def_cfa_offset: set_cfa(m, m->cfa[0].reg, (int64_t)uleb(&c)); break;
-		case DW_CFA_def_cfa_offset_sf: set_cfa(m, m->cfa[0].reg, sleb(&c) * da); break;
+		case DW_CFA_def_cfa_offset_sf:
+			set_cfa(m, m->cfa[0].reg, scaled((uint64_t)sleb(&c), da));
+			break;
 		case DW_CFA_def_cfa_expression: set_cfa_expression(m, expression(im, &c)); break;
 		case DW_CFA_undefined: set_rule(m, reg, CFI_UNDEFINED, 0); break;
 		case DW_CFA_same_value: set_rule(m, reg, CFI_SAME, 0); break;
 		case DW_CFA_offset:
 		case DW_CFA_offset_extended:
-			set_rule(m, reg, CFI_AT_CFA, (int64_t)uleb(&c) * da);
+			set_rule(m, reg, CFI_AT_CFA, scaled(uleb(&c), da));
 			break;
-		case DW_CFA_offset_extended_sf: set_rule(m, reg, CFI_AT_CFA, sleb(&c) * da); break;
+		case DW_CFA_offset_extended_sf:
+			set_rule(m, reg, CFI_AT_CFA, scaled((uint64_t)sleb(&c), da));
+			break;
 		case DW_CFA_GNU_negative_offset_extended:
-			set_rule(m, reg, CFI_AT_CFA, -(int64_t)uleb(&c) * da);
+			set_rule(m, reg, CFI_AT_CFA, scaled(-uleb(&c), da));
 			break;
-		case DW_CFA_val_offset:
-			set_rule(m, reg, CFI_CFA_PLUS, (int64_t)uleb(&c) * da);
+		case DW_CFA_val_offset: set_rule(m, reg, CFI_CFA_PLUS, scaled(uleb(&c), da)); break;
+		case DW_CFA_val_offset_sf:
+			set_rule(m, reg, CFI_CFA_PLUS, scaled((uint64_t)sleb(&c), da));
 			break;
-		case DW_CFA_val_offset_sf: set_rule(m, reg, CFI_CFA_PLUS, sleb(&c) * da); break;
 		case DW_CFA_register: set_rule(m, reg, CFI_REGISTER, (int64_t)uleb(&c)); break;
 		case DW_CFA_expression: set_rule(m, reg, CFI_AT_EXPR, expression(im, &c)); break;
 		case DW_CFA_val_expression: set_rule(m, reg, CFI_EXPR, expression(im, &c)); break;

@@ -11,6 +11,7 @@
 
 /* Equal lines compress very well, and a file is mostly equal lines. */
 #define MAX_RATIO 20000
+enum { LONGEST_NAME = 16 * 1024 }; /* as symbol_demangle's */
 
 bool import_heaptrack_recognise(const uint8_t *head, size_t length)
 {
@@ -31,11 +32,13 @@ static const char *string_at(const struct heaptrack_file *f, uint32_t index)
 /* A name as people write it; NULL: no memory. */
 static const char *plain_name(struct heaptrack_file *f, uint32_t index)
 {
-	const char *name = string_at(f, index);
-	if (!f->plain[index -
-		      1]) /* heaptrack demangles C++ only. An @ does not begin a symbol version here. */
-		f->plain[index - 1] = strchr(name, '@') ? name : symbol_demangle(f->p->names, name);
-	return f->plain[index - 1];
+	const char *name = string_at(f, index), **plain = &f->plain[index - 1];
+	/* heaptrack demangles C++ only. An @ does not begin a symbol version here. */
+	if (!*plain && strchr(name, '@'))
+		*plain = name_pool_add_n(f->p->names, name, strnlen(name, LONGEST_NAME));
+	else if (!*plain)
+		*plain = symbol_demangle(f->p->names, name);
+	return *plain;
 }
 
 /* Adds the frames of an instruction under *node, the outermost first. *node becomes the innermost of them, and

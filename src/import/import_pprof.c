@@ -175,6 +175,11 @@ static bool keep_value(void *ctx, uint64_t value)
 	return true;
 }
 
+static uint64_t string_length(const struct pprof_file *f, uint64_t index)
+{
+	return index < f->strings.count ? f->strings.items[index].length : 0;
+}
+
 static int read_label(struct pprof_file *f, struct protobuf_scan s)
 {
 	uint64_t v[5] = {0};
@@ -197,6 +202,9 @@ static int read_label(struct pprof_file *f, struct protobuf_scan s)
 		l->text = pprof_string_at(f, v[2]);
 	else if (v[4])
 		l->unit = pprof_string_at(f, v[4]);
+	f->label_bytes += string_length(f, v[1]) + string_length(f, v[2]) + string_length(f, v[4]);
+	if (f->label_bytes > PPROF_LABEL_BYTES_A_BYTE * f->length + PPROF_LABEL_BYTES)
+		return pprof_bad(f, s.at, "shorter labels for a file of this size");
 	return l->key && (!v[2] || l->text) && (v[2] || !v[4] || l->unit) ? 0 : HEFT_ENOMEM;
 }
 

@@ -14,8 +14,13 @@ enum { PPROF_MAX_TYPES = 64, PPROF_MAX_LABELS = 256, PPROF_MAX_DEPTH = 1 << 16 }
  * samples are at most so many. */
 enum { PPROF_FRAMES_A_BYTE = 4, PPROF_FRAMES = 1 << 20 };
 
+/* Labels of all samples together, in bytes as they are shown: a label is named by a byte or two. */
+#define PPROF_LABEL_BYTES_A_BYTE 64
+#define PPROF_LABEL_BYTES (UINT64_C(64) << 20)
+
 struct pprof_string {
 	uint32_t offset, length;
+	const char *name, *plain; /* in the profile, and demangled there; NULL: not asked for yet */
 };
 
 struct pprof_function {
@@ -78,6 +83,7 @@ struct pprof_file {
 	bool heft, vias_unknown;    /* made by heft; from a file that does not know `via` */
 	struct pprof_sample sample; /* that is being read */
 	uint64_t frames_of_samples; /* so far: a small file may ask for very many */
+	uint64_t label_bytes;       /* and for long labels */
 };
 
 /* Whether a field of the top message has this number and wire type. */
@@ -89,6 +95,8 @@ void pprof_tables_free(struct pprof_file *f);
 uint32_t pprof_find(const struct pprof_ids *ids, uint64_t id);
 /* A string of the table, in the profile's names; NULL: no memory. One that is not there is "". */
 const char *pprof_string_at(struct pprof_file *f, uint64_t index);
+/* The same of a function, as people write it. */
+const char *pprof_plain_at(struct pprof_file *f, uint64_t index);
 bool pprof_string_is(const struct pprof_file *f, uint64_t index, const char *text);
 /* Reads a message of plain numbers: values[i] becomes field i. */
 int pprof_read_numbers(struct pprof_file *f, struct protobuf_scan s, uint64_t *values,

@@ -76,11 +76,9 @@ static int name_location(struct pprof_file *f, struct pprof_location *l)
 		if (function == PROFILE_NONE)
 			continue;
 		const struct pprof_function *fn = &f->functions.items[function];
-		frame.function = pprof_string_at(f, fn->name);
+		frame.function = pprof_plain_at(f, fn->name);
 		if (frame.function && !*frame.function)
-			frame.function = pprof_string_at(f, fn->system_name);
-		if (frame.function)
-			frame.function = symbol_demangle(f->p->names, frame.function);
+			frame.function = pprof_plain_at(f, fn->system_name);
 		frame.file = pprof_string_at(f, fn->file);
 		if (!frame.function || !frame.file)
 			return HEFT_ENOMEM;

@@ -4,6 +4,8 @@
  * Bounds: MAX_TABLE entries of a table, all indices checked. */
 #include "import/pprof_file.h"
 
+#include "symbol/symbol.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,9 +65,22 @@ const char *pprof_string_at(struct pprof_file *f, uint64_t index)
 {
 	if (index >= f->strings.count)
 		return name_pool_add_n(f->p->names, "", 0);
-	struct pprof_string s = f->strings.items[index];
-	const char *text = (const char *)f->data + s.offset;
-	return name_pool_add_n(f->p->names, text, strnlen(text, s.length));
+	struct pprof_string *s = &f->strings.items[index];
+	const char *text = (const char *)f->data + s->offset;
+	if (!s->name)
+		s->name = name_pool_add_n(f->p->names, text, strnlen(text, s->length));
+	return s->name;
+}
+
+const char *pprof_plain_at(struct pprof_file *f, uint64_t index)
+{
+	const char *name = pprof_string_at(f, index);
+	if (!name || index >= f->strings.count)
+		return name;
+	struct pprof_string *s = &f->strings.items[index];
+	if (!s->plain)
+		s->plain = symbol_demangle(f->p->names, name);
+	return s->plain;
 }
 
 bool pprof_string_is(const struct pprof_file *f, uint64_t index, const char *text)
@@ -157,9 +172,10 @@ static int read_table_entry(struct pprof_file *f, const struct protobuf_field *f
 					(struct pprof_function){v[2], v[3], v[4]});
 		return rc == 0 ? add_id(&f->function_ids, v[1]) : rc;
 	case 6:
-		return table_push(f, &f->strings, bytes.at,
-				  (struct pprof_string){(uint32_t)(bytes.at - f->data),
-							(uint32_t)(bytes.end - bytes.at)});
+		return table_push(
+			f, &f->strings, bytes.at,
+			(struct pprof_string){.offset = (uint32_t)(bytes.at - f->data),
+					      .length = (uint32_t)(bytes.end - bytes.at)});
 	default: return 0;
 	}
 }

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_MANGLED = 16 * 1024, LONGEST_NAME = 64 * 1024 };
+enum { LONGEST_MANGLED = 16 * 1024, LONGEST_NAME = 16 * 1024 };
 /* D's demangler cannot be left: each of its references may double the name. */
 enum { LONGEST_D = 4096, MOST_D_REFERENCES = 10 };
 
@@ -147,7 +147,8 @@ static void add_piece(const char *piece, size_t length, void *opaque)
 	struct plain_name *n = opaque;
 	if (length > LONGEST_NAME - n->length)
 		longjmp(n->too_long, 1);
-	memcpy(n->text + n->length, piece, length);
+	if (length) /* an empty piece may be NULL */
+		memcpy(n->text + n->length, piece, length);
 	n->length += length;
 }
 

@@ -262,7 +262,7 @@ void tally_block_put(struct byte_buffer *b, const struct tally *t, uint32_t part
 			buffer_put(b, field(t, total_fields[i].offset));
 		buffer_put(b, t->peak_epoch);
 	}
-	if (!put_site_fields(b, &t->sites[site], sites))
+	if (!put_site_fields(b, sites ? &t->sites[site] : NULL, sites))
 		return;
 	for (uint32_t j = 0; j < sites; j++)
 		put_lifetimes(b, &t->sites[site + j]);

@@ -12,7 +12,7 @@ import pytest
 from harness import HEFT, run
 
 MOST = 2.3  # times the instructions for twice the file: what is linear has 2.0, what is quadratic up to 4
-N = 1500
+N = 1000
 
 needs_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 
@@ -91,21 +91,67 @@ def jemalloc_threads(n):
     return "\n".join([*lines, "@ 0x5", "  t*: 1: 10 [0: 0]", "", "MAPPED_LIBRARIES:"]) + "\n"
 
 
+def varint(number):
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def field(number, value):
+    """A field of a protobuf message: a number, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def pprof(messages, strings):
+    names = [b"", b"inuse_objects", b"count", b"inuse_space", b"bytes", *strings]
+    types = [field(1, field(1, 1) + field(2, 2)), field(1, field(1, 3) + field(2, 4))]
+    return b"".join([*types, *messages, *(field(6, name) for name in names)])
+
+
+def pprof_long_name(n):
+    """One function with a name as long as the rest of the file, and n lines of it."""
+    messages = [field(5, field(1, 1) + field(2, 5))]
+    for i in range(1, n + 1):
+        messages.append(field(4, field(1, i) + field(4, field(1, 1) + field(2, i))))
+        messages.append(field(2, field(1, varint(i)) + field(2, varint(1) + varint(10))))
+    return pprof(messages, [b"x" * 30 * n])
+
+
+def pprof_modules(n):
+    """n builds of one library."""
+    messages, names = [], [b"/m"]
+    for i in range(1, n + 1):
+        names.append(b"%040x" % i)
+        mapping = field(1, i) + field(2, i << 16) + field(3, (i << 16) + 4096) + field(5, 5) + field(6, 5 + i)
+        messages.append(field(3, mapping))
+        messages.append(field(4, field(1, i) + field(2, i) + field(3, (i << 16) + 5)))
+        messages.append(field(2, field(1, varint(i)) + field(2, varint(1) + varint(10))))
+    return pprof(messages, names)
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
 def instructions(tmp_path, content):
     path = tmp_path / "file"
-    path.write_text(content)
+    write(path, content)
     done = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp_path / 'callgrind'}", HEFT, "report", path],
                timeout=300, env=dict(os.environ, HOME=str(tmp_path)))
     assert done.returncode == 0, done.stderr
     return int(re.search(rb"Collected : (\d+)", done.stderr)[1])
 
 
-SMALL = {many_mappings: 4, jemalloc_modules: 4}  # what is quadratic there has a small part in small files
+SMALL = {many_mappings: 4, jemalloc_modules: 4, pprof_modules: 4}  # what is quadratic there has a small part in small files
 
 
 @needs_valgrind
 @pytest.mark.parametrize("shape", [deep_allocator, deep_runtime, long_name, many_modules, many_mappings, dhat_modules,
-                                   jemalloc_modules, jemalloc_threads], ids=lambda f: f.__name__)
+                                   jemalloc_modules, jemalloc_threads, pprof_long_name, pprof_modules], ids=lambda f: f.__name__)
 def test_twice_the_file_costs_twice(tmp_path, shape):
     start = instructions(tmp_path, shape(1))
     n = SMALL.get(shape, 1) * N
@@ -115,7 +161,7 @@ def test_twice_the_file_costs_twice(tmp_path, shape):
 
 def refused(tmp_path, content):
     path = tmp_path / "file"
-    path.write_text(content)
+    write(path, content)
     done = run([HEFT, "report", path], timeout=300)
     assert done.returncode == 1
     return done.stderr.decode()
@@ -129,6 +175,14 @@ def test_an_instruction_of_many_frames_under_many_traces(tmp_path):
     for i in range(n):
         lines += [f"t 1 {i + 1:x}", f"a 10 {n + i + 1:x}", f"+ {i:x}"]
     assert "expected fewer frames for a file of this size" in refused(tmp_path, heaptrack(lines))
+
+
+def test_long_labels_of_many_samples(tmp_path):
+    """A label of 1 MB that 10,000 samples have: each would be shown with 10 GB of them."""
+    messages = [field(5, field(1, 1) + field(2, 5)), field(4, field(1, 1) + field(4, field(1, 1) + field(2, 1)))]
+    sample = field(1, varint(1)) + field(2, varint(1) + varint(10)) + field(3, field(1, 6) + field(2, 7))
+    messages += [field(2, sample)] * 10000
+    assert "expected shorter labels" in refused(tmp_path, pprof(messages, [b"f", b"key", b"y" * 1000000]))
 
 
 def test_modules_one_after_each_trace(tmp_path):

@@ -1,7 +1,8 @@
-/* Fuzzes the reader of sampled processes' session files. An input is pieces of such a file: offset (4 bytes),
- * length (2), then so many bytes; the rest of the file is holes. So a small input reaches every table. Whatever
- * the file says, the indexes in what was read of it are inside their tables. */
+/* Fuzzes the reader of sampled processes' session files. An input is pieces of such a file (fuzz_pieces.h).
+ * Whatever the file says, the indexes in what was read of it are inside their tables. */
 #include "agent/sampled_reading.h"
+
+#include "fuzz_pieces.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,26 +28,6 @@ static void check(const struct trace_contents *c)
 		abort();
 }
 
-/* Writes the pieces into the file. */
-static void fill(int fd, const uint8_t *data, size_t size)
-{
-	while (size > 6) {
-		uint32_t at;
-		uint16_t length;
-		memcpy(&at, data, sizeof at);
-		memcpy(&length, data + 4, sizeof length);
-		data += 6;
-		size -= 6;
-		if (length > size)
-			length = (uint16_t)size;
-		if (at < WIRE_FILE_BYTES && length <= WIRE_FILE_BYTES - at &&
-		    pwrite(fd, data, length, at) != length)
-			abort();
-		data += length;
-		size -= length;
-	}
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -58,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int fd = memfd_create("session", MFD_CLOEXEC);
 	if (fd < 0 || ftruncate(fd, (off_t)WIRE_FILE_BYTES))
 		abort();
-	fill(fd, data, size);
+	fuzz_fill(fd, data, size);
 	/* Nothing is read of a file that does not begin like this. */
 	if (pwrite(fd, &magic, sizeof magic, offsetof(struct wire_header, magic)) < 0 ||
 	    pwrite(fd, &version, sizeof version, offsetof(struct wire_header, version)) < 0 ||
