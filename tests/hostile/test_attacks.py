@@ -3,10 +3,11 @@
 import os
 import re
 import shutil
+import threading
 
 import pytest
 
-from harness import start, wait_until
+from harness import REPOSITORY, run, start, wait_until
 from live_harness import fetch, session_env
 from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, forge, replace_in_log,  # noqa: F401
                        service_program, shared_agent)
@@ -167,6 +168,33 @@ def test_one_user_does_not_take_all_places(tmp_path, public_heft, service_progra
 
 def metrics(agent):
     return fetch(agent.url.replace("/debug/pprof/", "/metrics"))[1].decode()
+
+
+@pytest.mark.parametrize("depth, sites", [(100, 140000), (500000, 140000), (2000, 30000)],
+                         ids=["wide", "deepest", "deep"])
+def test_a_profile_without_end(both, compiled, depth, sites):
+    """37,000 modules, a million nodes, sites at the ends of deep stacks: hundreds of megabytes, or no end at all. What
+    its user gets is a profile or a refusal; the honest user is served meanwhile."""
+    agent, stranger = both
+    forger = compiled("forge_session.c", flags=[f"-I{REPOSITORY}/src"])
+    done = run([forger, agent.session_file(stranger), depth, sites], preexec_fn=become(STRANGER))
+    assert done.returncode == 0 and int(done.stdout) == sites
+    answers = []
+
+    def ask():
+        try:
+            answers.append(agent.get(f"{stranger.pid}/heap")[0])
+        except OSError:  # no answer within 30 s
+            answers.append(503)
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive():
+        late = agent.service_of(HONEST)
+        late.do(f"keep 11 {BLOCK}")
+        assert agent.holds(late, 11)
+        end_all(late)
+    asking.join()
+    assert answers[0] in (200, 404, 409, 500, 503), answers
 
 
 def test_thousands_of_files_do_not_hide_a_program(both):
