@@ -36,14 +36,17 @@
 	(1000 * MS) /* what is to be dropped, and what the server shows of the agent */
 #define TRIM_EVERY_NS (10000 * MS)
 #define CHECK_EVERY_NS (10000 * MS)
+#define LOOK_NS (20 * MS)
 #define LIMIT_EVERY_NS (60000 * MS)
 #define LINK_KEY (1ull << 63) /* in epoll, where a process has its key */
 
 enum {
-	PLACES = 16384,    /* processes at once, ended ones included */
-	OTHER_FILES = 256, /* descriptors that are not processes' */
-	START_MS = 30000,  /* for the server to begin */
-	STOP_MS = 5000,    /* and to end */
+	PLACES = 16384,     /* processes at once, ended ones included */
+	MESSAGES_MOST = 64, /* taken in one go */
+	OTHER_FILES = 256,  /* descriptors that are not processes' */
+	START_MS = 30000,   /* for the server to begin */
+	WAITING_MOST = 64,  /* messages to one worker that it has not taken */
+	STOP_MS = 5000,     /* and to end */
 };
 
 void supervisor_say(const struct supervisor *a, const char *fmt, ...)
@@ -78,9 +81,12 @@ bool supervisor_tell_worker(struct supervisor *a, struct supervised *c)
 	struct worker_seat *s = c->seat;
 	if (!s->number || c->told == s->number || c->saved)
 		return true;
+	const struct link *l = &s->link;
+	if (l->waiting.count - l->first_waiting >= WAITING_MOST)
+		return true; /* later: each takes a descriptor while it waits */
 	int fd = supervised_file(c, a->dir.fd);
 	if (fd < 0)
-		return false;
+		return errno == EMFILE || errno == ENFILE; /* later */
 	const struct link_message m = {.kind = LINK_TAKE,
 				       .key = c->key,
 				       .pid = c->pid,
@@ -144,18 +150,6 @@ static void worker_began(void *ctx, struct worker_seat *s, const int channels[WO
 	link_send(&a->front, &m, channels, WORKER_CHANNELS);
 	epoll_ctl(a->epoll, EPOLL_CTL_ADD, s->link.fd, &event);
 	epoll_ctl(a->epoll, EPOLL_CTL_ADD, s->files, &event);
-	for (uint32_t i = 0; i < a->count;) {
-		struct supervised *c = a->list[i];
-		if (c->seat != s) {
-			i++;
-			continue;
-		}
-		if (supervisor_tell_worker(a, c)) {
-			supervisor_tell_front(a, c);
-			i++;
-		} else
-			supervisor_drop(a, c);
-	}
 }
 
 /* What it had of ended processes is gone with it, but their recordings are there. */
@@ -225,6 +219,36 @@ static void look_after(struct supervisor *a, struct supervised *c, uint64_t now)
 	}
 }
 
+/* What is due. A process may have so much mapped that a look takes long: others come to their turn in the next round. */
+static void look_after_some(struct supervisor *a, uint64_t now)
+{
+	for (uint32_t n = 0; n < a->count && monotonic_ns() - now < LOOK_NS; n++) {
+		if (a->next_look >= a->count)
+			a->next_look = 0;
+		struct supervised *c = a->list[a->next_look++];
+		if (c->running)
+			look_after(a, c, now);
+	}
+}
+
+/* Processes that their worker does not know yet: it takes its time, or has just begun. */
+static void tell_pending(struct supervisor *a)
+{
+	for (uint32_t i = 0; i < a->count;) {
+		struct supervised *c = a->list[i];
+		const struct link *l = &c->seat->link;
+		bool due = c->seat->number && c->told != c->seat->number && !c->saved &&
+			   l->waiting.count - l->first_waiting < WAITING_MOST;
+		if (due && !supervisor_tell_worker(a, c)) {
+			supervisor_drop(a, c);
+			continue;
+		}
+		if (due)
+			supervisor_tell_front(a, c);
+		i++;
+	}
+}
+
 static void tell_state(struct supervisor *a)
 {
 	struct link_message m = {.kind = LINK_STATE};
@@ -242,9 +266,6 @@ static void now_and_then(struct supervisor *a)
 	uint64_t now = monotonic_ns();
 	workers_look(&a->workers, now);
 	if (now >= a->next_slow_ns) {
-		for (uint32_t i = 0; i < a->count; i++)
-			if (a->list[i]->running)
-				look_after(a, a->list[i], now);
 		supervisor_drop_old(a, now);
 		tell_state(a);
 		a->next_slow_ns = now + SLOW_EVERY_NS;
@@ -253,6 +274,8 @@ static void now_and_then(struct supervisor *a)
 			a->next_trim_ns = now + TRIM_EVERY_NS;
 		}
 	}
+	look_after_some(a, now);
+	tell_pending(a);
 	supervisor_see_ends(a, now);
 	link_flush(&a->front);
 }
@@ -261,8 +284,8 @@ static void hear_front(struct supervisor *a)
 {
 	struct link_message m;
 	int fds[LINK_DESCRIPTORS];
-	int got;
-	while ((got = link_receive(a->front.fd, &m, fds)) > 0)
+	int got = 0;
+	for (int n = 0; n < MESSAGES_MOST && (got = link_receive(a->front.fd, &m, fds)) > 0; n++)
 		for (int i = 0; i < LINK_DESCRIPTORS; i++)
 			if (fds[i] >= 0)
 				close(fds[i]);
@@ -315,7 +338,7 @@ static int start_server(struct supervisor *a, struct heft_error *err)
 		return heft_fail_errno(err, "cannot start the server of HTTP");
 	a->front_pid = fork();
 	if (a->front_pid == 0) {
-		confinement_keep_descriptors(&pair[1], 1);
+		confinement_keep_descriptors(&pair[1], 1, true);
 		_exit(getppid() == parent ? a->o->serve(a->o->serve_ctx, pair[1]) : 1);
 	}
 	close(pair[1]);

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -58,6 +59,10 @@ static const uint32_t forbidden[] = {
 	SYS_personality,
 	SYS_quotactl,
 	SYS_kill,
+	SYS_tkill,
+	SYS_tgkill,
+	SYS_rt_sigqueueinfo,
+	SYS_rt_tgsigqueueinfo,
 	SYS_io_uring_setup,
 	SYS_pidfd_getfd,
 	SYS_pidfd_send_signal,
@@ -67,17 +72,39 @@ static const uint32_t forbidden[] = {
 	SYS_open_tree,
 	SYS_fsopen,
 };
+/* Only for who answers the network. Without sendmsg no descriptor is passed on: closing one of a stranger's file system
+ * could hang the receiver. */
 static const uint32_t of_the_network[] = {
-	SYS_socket, SYS_connect, SYS_bind, SYS_listen, SYS_accept, SYS_accept4,
+	SYS_socket, SYS_connect, SYS_bind,    SYS_listen,
+	SYS_accept, SYS_accept4, SYS_sendmsg, SYS_sendmmsg,
 };
 enum {
 	FORBIDDEN = sizeof forbidden / sizeof *forbidden,
 	NETWORK = sizeof of_the_network / sizeof *of_the_network,
+	NAMESPACES = 0x7e020000,    /* CLONE_NEW* */
+	FOREIGN_CALLS = 0x40000000, /* x32's numbers begin here */
 };
+
+/* Behind the list of calls: clone3 is not there (libc then uses clone), clone makes no namespaces, and limits are one's
+ * own. Its end is: allow, refuse, not there. */
+static const struct sock_filter tail[] = {
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 9, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 2, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 3, 0),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+	BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NAMESPACES, 3, 2),
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (EPERM & SECCOMP_RET_DATA)),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (ENOSYS & SECCOMP_RET_DATA)),
+};
+enum { TAIL = sizeof tail / sizeof *tail, REFUSE = TAIL - 2 };
 
 static bool install_filter(bool network)
 {
-	struct sock_filter code[FORBIDDEN + NETWORK + 8];
+	struct sock_filter code[5 + FORBIDDEN + NETWORK + TAIL];
 	unsigned short n = 0, count = (unsigned short)(FORBIDDEN + (network ? 0 : NETWORK));
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 						 offsetof(struct seccomp_data, arch));
@@ -85,14 +112,15 @@ static bool install_filter(bool network)
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 						 offsetof(struct seccomp_data, nr));
+	code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FOREIGN_CALLS,
+						 (unsigned char)(count + REFUSE), 0);
 	for (unsigned short i = 0; i < count; i++) {
 		uint32_t nr = i < FORBIDDEN ? forbidden[i] : of_the_network[i - FORBIDDEN];
-		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr,
-							 (unsigned char)(count - i), 0);
+		code[n++] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, nr, (unsigned char)(count - 1 - i + REFUSE), 0);
 	}
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-						 SECCOMP_RET_ERRNO | (EPERM & SECCOMP_RET_DATA));
+	memcpy(code + n, tail, sizeof tail);
+	n += TAIL;
 	const struct sock_fprog program = {.len = n, .filter = code};
 	/* All threads that there are already: a server has begun to listen. */
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) ==
@@ -127,8 +155,12 @@ bool confinement_enter(const struct confinement *s, int parent)
 	return true;
 }
 
-void confinement_keep_descriptors(int *fds, int count)
+void confinement_keep_descriptors(int *fds, int count, bool keep_stderr)
 {
+	int null = open("/dev/null", O_RDWR);
+	setsid();
+	for (int i = 0; null >= 0 && i < (keep_stderr ? 2 : 3); i++)
+		dup2(null, i);
 	/* First out of the way of each other, */
 	for (int i = 0; i < count; i++)
 		fds[i] = fcntl(fds[i], F_DUPFD, 64 + count);

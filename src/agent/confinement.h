@@ -14,7 +14,8 @@ struct confinement {
 /* Cannot be looked into by others of its user, dies with its parent, has no privileges and gets none, and may not
  * execute, debug, mount, or reach the network unless it has to. False: the kernel refused what every kernel can. */
 bool confinement_enter(const struct confinement *s, int parent);
-/* Closes all descriptors but these, which become 3, 4, ... in their order. */
-void confinement_keep_descriptors(int *fds, int count);
+/* Leaves the session, and with it the terminal, of whoever started us. stderr may stay, for what is said there; stdin and
+ * stdout are /dev/null from now on. Closes all other descriptors but these, which become 3, 4, ... in their order. */
+void confinement_keep_descriptors(int *fds, int count, bool keep_stderr);
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NOBODY = 65534 };
@@ -65,20 +64,27 @@ static bool all_same(const uint32_t ids[4])
 	return ids[0] == ids[1] && ids[1] == ids[2] && ids[2] == ids[3];
 }
 
-struct identity identity_of(pid_t pid, uid_t file_uid, gid_t file_gid,
-			    const struct identity *others)
+struct identity identity_of(pid_t pid, uid_t file_uid, const struct identity *others)
 {
 	char status[8192];
 	uint32_t uids[4], gids[4];
-	struct identity who = {.uid = file_uid, .gid = file_gid};
-	if (file_uid == 0)
-		return *others;
-	if (!pid)
-		return file_gid ? who : *others;
+	struct identity who = {.uid = file_uid};
+	if (!pid) {
+		who.gid = others->gid; /* the file's may be that of a privileged program */
+		who.any_groups = true;
+		return file_uid ? who : *others;
+	}
 	if (!read_status(pid, status, sizeof status) ||
 	    numbers_of(status, "\nUid:", uids, 4) != 4 ||
 	    numbers_of(status, "\nGid:", gids, 4) != 4 || !all_same(uids) || !all_same(gids) ||
-	    uids[0] != file_uid || !gids[0])
+	    uids[0] != file_uid)
+		return *others;
+	if (!file_uid) {
+		who = *others;
+		who.roots = true;
+		return who;
+	}
+	if (!gids[0])
 		return *others;
 	int groups = numbers_of(status, "\nGroups:", who.groups, IDENTITY_GROUPS);
 	if (groups < 0)
@@ -91,28 +97,18 @@ struct identity identity_of(pid_t pid, uid_t file_uid, gid_t file_gid,
 	return who;
 }
 
-bool identity_may_read(pid_t pid, const struct stat *file)
+bool identity_is_root(pid_t pid)
 {
 	char status[8192];
-	uint32_t uids[4], gids[4], groups[IDENTITY_GROUPS];
-	if (!read_status(pid, status, sizeof status) ||
-	    numbers_of(status, "\nUid:", uids, 4) != 4 ||
-	    numbers_of(status, "\nGid:", gids, 4) != 4)
-		return false;
-	if (uids[1] == 0)
-		return true;
-	if (uids[1] == file->st_uid)
-		return file->st_mode & S_IRUSR;
-	int count = numbers_of(status, "\nGroups:", groups, IDENTITY_GROUPS);
-	bool member = gids[1] == file->st_gid;
-	for (int i = 0; i < count; i++)
-		member |= groups[i] == file->st_gid;
-	return file->st_mode & (member ? S_IRGRP : S_IROTH);
+	uint32_t uids[4];
+	return read_status(pid, status, sizeof status) &&
+	       numbers_of(status, "\nUid:", uids, 4) == 4 && all_same(uids) && !uids[0];
 }
 
 bool identity_equal(const struct identity *a, const struct identity *b)
 {
-	return a->uid == b->uid && a->gid == b->gid && a->group_count == b->group_count &&
+	return a->uid == b->uid && a->gid == b->gid && a->roots == b->roots &&
+	       a->group_count == b->group_count &&
 	       memcmp(a->groups, b->groups, a->group_count * sizeof *a->groups) == 0;
 }
 

@@ -13,18 +13,17 @@ struct identity {
 	gid_t gid;
 	uint32_t group_count;
 	gid_t groups[IDENTITY_GROUPS];
+	bool roots;      /* stands for root: only root's own processes have it */
+	bool any_groups; /* of a process that has ended: its groups are not known */
 };
 
 /* The user of programs whose own user cannot be taken: "heft", or else "nobody". */
 struct identity identity_without_rights(void);
 /* The user and the groups of a running process, if that is one plain user who owns the session file, and not root. In
  * all other cases `others`: daemons that gave up their privileges, programs that have some by their file's mode, and
- * root. pid 0: it has ended; then its file alone says whose it was. */
-struct identity identity_of(pid_t pid, uid_t file_uid, gid_t file_gid,
-			    const struct identity *others);
-/* Whether this running process may read a file of this owner and mode, by its effective user and all its groups. */
-struct stat;
-bool identity_may_read(pid_t pid, const struct stat *file);
+ * root, apart from the rest. pid 0: it has ended; then its file alone says whose it was. */
+struct identity identity_of(pid_t pid, uid_t file_uid, const struct identity *others);
+bool identity_is_root(pid_t pid); /* of this running process */
 bool identity_equal(const struct identity *a, const struct identity *b);
 /* Becomes this user for good. False: it cannot. Does nothing if we are not root. */
 bool identity_become(const struct identity *who);

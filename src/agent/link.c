@@ -45,9 +45,19 @@ void link_fini(struct link *l)
 	l->fd = -1;
 }
 
+/* ETOOMANYREFS: too many descriptors are on their way to processes that do not take them. */
+static bool is_for_later(void)
+{
+	return errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ETOOMANYREFS;
+}
+
 /* 1: sent. 0: not now. -1: never. */
 static int send_one(int fd, const struct link_out *o)
 {
+	if (!o->fd_count) { /* a worker may not call sendmsg */
+		ssize_t sent = send(fd, o->message, o->bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		return sent >= 0 ? 1 : is_for_later() ? 0 : -1;
+	}
 	char control[CMSG_SPACE(sizeof o->fds)] __attribute__((aligned(8))) = {0};
 	struct iovec part = {o->message, o->bytes};
 	struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
@@ -62,11 +72,7 @@ static int send_one(int fd, const struct link_out *o)
 		memcpy(CMSG_DATA(c), o->fds, bytes);
 	}
 	ssize_t n = sendmsg(fd, &head, MSG_NOSIGNAL | MSG_DONTWAIT);
-	if (n >= 0)
-		return 1;
-	/* ETOOMANYREFS: too many descriptors are on their way to processes that do not take them. */
-	return errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ETOOMANYREFS ? 0
-											      : -1;
+	return n >= 0 ? 1 : is_for_later() ? 0 : -1;
 }
 
 void link_flush(struct link *l)
@@ -117,6 +123,15 @@ static bool is_sane(struct link_message *m)
 	       flags[0] < 2 && flags[1] < 2 && flags[2] < 2 && flags[3] < 2;
 }
 
+/* What was received, so many bytes of it. */
+static bool is_message(struct link_message *m, size_t n)
+{
+	if (n <= offsetof(struct link_message, text))
+		return false;
+	memset((char *)m + n, 0, sizeof *m - n);
+	return is_sane(m);
+}
+
 /* Takes the descriptors of a packet. False: there were more than there may be. */
 static bool take_descriptors(struct msghdr *head, int fds[LINK_DESCRIPTORS])
 {
@@ -137,6 +152,14 @@ static bool take_descriptors(struct msghdr *head, int fds[LINK_DESCRIPTORS])
 	return !(head->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
 }
 
+int link_receive_plain(int fd, struct link_message *m)
+{
+	ssize_t n = recv(fd, m, sizeof *m, MSG_DONTWAIT); /* the kernel drops descriptors */
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	return is_message(m, (size_t)n) ? 1 : -1;
+}
+
 int link_receive(int fd, struct link_message *m, int fds[LINK_DESCRIPTORS])
 {
 	char control[CMSG_SPACE(LINK_DESCRIPTORS * sizeof(int))] __attribute__((aligned(8)));
@@ -150,11 +173,8 @@ int link_receive(int fd, struct link_message *m, int fds[LINK_DESCRIPTORS])
 	ssize_t n = recvmsg(fd, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	if (take_descriptors(&head, fds) && n > (ssize_t)offsetof(struct link_message, text)) {
-		memset((char *)m + n, 0, sizeof *m - (size_t)n);
-		if (is_sane(m))
-			return 1;
-	}
+	if (take_descriptors(&head, fds) && is_message(m, (size_t)n))
+		return 1;
 	close_all(fds, LINK_DESCRIPTORS);
 	return -1;
 }

@@ -98,5 +98,7 @@ void link_flush(struct link *l);
 /* 1: a message, with descriptors of the caller's; those that are not there are -1. 0: none now. -1: the other side is
  * gone or talks nonsense. Texts are ended, and numbers of fixed kinds are in their range. */
 int link_receive(int fd, struct link_message *m, int fds[LINK_DESCRIPTORS]);
+/* The same from a worker, which has no descriptors to give: those that it sends are never ours. */
+int link_receive_plain(int fd, struct link_message *m);
 
 #endif

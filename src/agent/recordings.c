@@ -6,6 +6,8 @@
  * those of others are not touched. */
 #include "agent/recordings.h"
 
+#include "hosted/monotonic.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +21,10 @@
 
 #define BEGUN ".saving-"
 enum {
-	NAMES_MOST = 10000,
-	NO_REPLACE = 1
-}; /* so many recordings of one name, then it is refused */
+	NAMES_USUAL = 8, /* recordings of one name have a number; further ones have the time */
+	NAMES_MOST = 16,
+	NO_REPLACE = 1,
+};
 
 /* It is opened each time: a folder that is open cannot be unmounted, and another one may be mounted there. */
 static int open_folder(const struct recordings *r)
@@ -43,10 +46,17 @@ static bool is_recording(const char *name)
 	return strncmp(name, "heft.", 5) == 0 && n > 10 && strcmp(name + n - 5, ".heft") == 0;
 }
 
+/* An empty file takes a place, too. */
+static uint64_t room_of(const struct stat *st)
+{
+	uint64_t bytes = (uint64_t)st->st_blocks * 512;
+	return bytes > 4096 ? bytes : 4096;
+}
+
 static void know(struct recordings *r, const char *name, const struct stat *st)
 {
 	char *copy = strdup(name);
-	struct saved_file f = {st->st_uid, (uint64_t)st->st_blocks * 512,
+	struct saved_file f = {st->st_uid, room_of(st),
 			       st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec, copy};
 	if (!copy || !vector_push(&r->files, f))
 		free(copy); /* then it does not count */
@@ -131,9 +141,11 @@ int recordings_finish(struct recordings *r, uint64_t key, int fd, uid_t uid, con
 		uid = 0; /* then it stays root's */
 	int folder = open_folder(r), failed = -1;
 	for (int i = 0; i < NAMES_MOST; i++) {
-		char suffix[16] = "";
-		if (i)
+		char suffix[24] = "";
+		if (i > 0 && i < NAMES_USUAL)
 			snprintf(suffix, sizeof suffix, ".%d", i);
+		else if (i)
+			snprintf(suffix, sizeof suffix, ".%" PRIx64, monotonic_ns());
 		snprintf(name, size, "heft.%s.%d%s.heft", stem, pid, suffix);
 		failed = give_name(folder, begun, name);
 		if (!failed || errno != EEXIST)
@@ -150,33 +162,40 @@ int recordings_finish(struct recordings *r, uint64_t key, int fd, uid_t uid, con
 	return 0;
 }
 
+static int by_time(const void *a, const void *b)
+{
+	const struct saved_file *x = a, *y = b;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
 uint32_t recordings_make_room(struct recordings *r, uid_t uid, uint64_t *bytes)
 {
 	uint32_t removed = 0;
+	uint64_t sum = 0;
 	*bytes = 0;
-	for (;;) {
-		uint64_t sum = 0;
-		size_t oldest = SIZE_MAX;
-		for (size_t i = 0; i < r->files.count; i++) {
-			const struct saved_file *f = &r->files.items[i];
-			if (f->uid != uid)
-				continue;
-			sum += f->bytes;
-			if (oldest == SIZE_MAX || f->time_ns < r->files.items[oldest].time_ns)
-				oldest = i;
+	for (size_t i = 0; i < r->files.count; i++)
+		sum += r->files.items[i].uid == uid ? r->files.items[i].bytes : 0;
+	if (!r->quota_bytes || sum <= r->quota_bytes)
+		return 0;
+	/* More than needed, so that the next one has room, too. */
+	const uint64_t most = r->quota_bytes - r->quota_bytes / 8;
+	int folder = open_folder(r);
+	size_t kept = 0;
+	qsort(r->files.items, r->files.count, sizeof *r->files.items, by_time);
+	for (size_t i = 0; i < r->files.count; i++) {
+		struct saved_file f = r->files.items[i];
+		if (f.uid != uid || sum <= most) {
+			r->files.items[kept++] = f;
+			continue;
 		}
-		/* More than needed, so that the next one has room, too. */
-		uint64_t most = removed ? r->quota_bytes - r->quota_bytes / 8 : r->quota_bytes;
-		if (!r->quota_bytes || sum <= most || oldest == SIZE_MAX)
-			return removed;
-		struct saved_file *f = &r->files.items[oldest];
-		int folder = open_folder(r);
-		if (!unlinkat(folder, f->name, 0)) {
+		sum -= f.bytes;
+		if (!unlinkat(folder, f.name, 0)) {
 			removed++;
-			*bytes += f->bytes;
+			*bytes += f.bytes;
 		}
-		close_folder(folder);
-		free(f->name);
-		*f = r->files.items[--r->files.count];
+		free(f.name);
 	}
+	r->files.count = kept;
+	close_folder(folder);
+	return removed;
 }

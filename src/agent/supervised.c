@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,10 +44,12 @@ static bool is_hidden(pid_t pid)
 }
 
 /* Who has it mapped now, with a pidfd of that very process. */
-static bool find_owner(struct supervised *c)
+static bool find_owner(struct supervised *c, bool search)
 {
 	struct stat file = file_of(c);
-	pid_t owner = owner_of_file(&file, c->pid);
+	pid_t owner = search                            ? owner_of_file(&file, c->pid)
+		      : owner_has_mapped(c->pid, &file) ? c->pid
+							: 0;
 	if (!owner)
 		return c->pidfd >= 0 && is_hidden(c->pid);
 	if (owner == c->pid && c->pidfd >= 0)
@@ -103,7 +106,6 @@ static enum supervised_found read_header(struct supervised *c, int fd)
 		bool ours = h->version == WIRE_VERSION && h->mode == WIRE_SAMPLED &&
 			    st.st_nlink == 1;
 		c->file = (struct session_file){st.st_dev, st.st_ino, st.st_uid};
-		c->file_gid = st.st_gid;
 		c->start_mono_ns = h->start_mono_ns;
 		found = ours && copy_names(c, h) ? SUPERVISED_TAKEN : SUPERVISED_NOTHING;
 	}
@@ -111,7 +113,8 @@ static enum supervised_found read_header(struct supervised *c, int fd)
 	return found;
 }
 
-enum supervised_found supervised_open(struct supervised **out, int dirfd, const char *name)
+enum supervised_found supervised_open(struct supervised **out, int dirfd, const char *name,
+				      bool search)
 {
 	struct heft_error err;
 	int32_t pid;
@@ -136,7 +139,7 @@ enum supervised_found supervised_open(struct supervised **out, int dirfd, const 
 	if (found == SUPERVISED_TAKEN && use != OWNER_NOT_IN_USE) {
 		/* /proc is looked through only for a file that may have an owner. */
 		c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-		c->running = find_owner(c);
+		c->running = find_owner(c, search);
 		if (!c->running && use == OWNER_IN_USE)
 			found = SUPERVISED_UNSEEN;
 	}
@@ -174,6 +177,7 @@ int supervised_file(const struct supervised *c, int dirfd)
 	    st.st_ino == c->file.inode && st.st_uid == c->file.uid)
 		return fd;
 	close(fd);
+	errno = ENOENT;
 	return -1;
 }
 
@@ -181,13 +185,15 @@ int supervised_file(const struct supervised *c, int dirfd)
 
 struct identity supervised_identity(const struct supervised *c, const struct identity *others)
 {
-	return identity_of(c->running ? c->pid : 0, c->file.uid, c->file_gid, others);
+	return identity_of(c->running ? c->pid : 0, c->file.uid, others);
 }
 
 bool supervised_was_replaced(const struct supervised *c)
 {
 	struct stat file = file_of(c);
-	return !owner_has_mapped(c->pid, &file) && !is_hidden(c->pid);
+	struct pollfd ended = {.fd = c->pidfd, .events = POLLIN};
+	/* A process on its way out has nothing mapped either. */
+	return owner_lacks(c->pid, &file) && poll(&ended, 1, 0) == 0;
 }
 
 uint64_t supervised_age_ns(const struct supervised *c)

@@ -13,7 +13,6 @@ struct supervised {
 	uint64_t start_tsc, start_mono_ns;
 	int pidfd; /* -1: it has ended */
 	struct session_file file;
-	gid_t file_gid;
 	char *name; /* its name and executable for a line of the log */
 	char *stem; /* what its recording is called after */
 	struct worker_seat *seat;
@@ -45,11 +44,13 @@ enum supervised_found {
 	SUPERVISED_NOTHING, /* not a session file of a sampled process */
 };
 /* Looks at the session file `name`. With SUPERVISED_TAKEN *out is the caller's to free; (*out)->running says whether there
- * is still a process, pid which. */
-enum supervised_found supervised_open(struct supervised **out, int dirfd, const char *name);
+ * is still a process, pid which. search: all processes may be looked at for the one that has it mapped; else only the
+ * one of its name is. */
+enum supervised_found supervised_open(struct supervised **out, int dirfd, const char *name,
+				      bool search);
 void supervised_free(struct supervised *c);
 
-/* Opens its session file again, for a worker. -1: it is not there any more. */
+/* Opens its session file again, for a worker. -1 and errno: it is not there any more, or cannot be opened now. */
 int supervised_file(const struct supervised *c, int dirfd);
 /* As whom its samples are read. */
 struct identity supervised_identity(const struct supervised *c, const struct identity *others);

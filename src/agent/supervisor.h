@@ -46,6 +46,7 @@ struct supervisor {
 	uint32_t refused; /* files that had no place when last looked at */
 	uint64_t scan_again_ns, scan_not_before_ns;
 
+	uint32_t next_look; /* in the list */
 	uint64_t next_slow_ns, next_trim_ns;
 };
 

@@ -161,25 +161,48 @@ void supervisor_take_saved(struct supervisor *a, struct supervised *c, const str
 		link_send(&c->seat->link, &keep, &fd, fd >= 0);
 }
 
-/* Those that ended and were saved stay for a while; those that ended first go first. */
+/* The user who has most of those that are kept. */
+static uid_t who_keeps_most(const struct supervisor *a)
+{
+	uid_t who = 0;
+	uint32_t most = 0;
+	for (size_t i = 0; i < a->shares.count; i++) {
+		uint32_t kept = 0;
+		for (uint32_t k = 0; k < a->count; k++)
+			kept += a->list[k]->saved && a->list[k]->file.uid == a->shares.items[i].uid;
+		if (kept > most) {
+			most = kept;
+			who = a->shares.items[i].uid;
+		}
+	}
+	return who;
+}
+
+/* Those that ended and were saved stay for a while. If there are too many, the first of the user who has most goes. */
 void supervisor_drop_old(struct supervisor *a, uint64_t now)
 {
-	for (;;) {
-		uint32_t kept = 0;
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < a->count;) {
+		struct supervised *c = a->list[i];
+		if (c->saved && (c->empty || now > c->ended_mono_ns + a->o->keep_ns)) {
+			supervisor_drop(a, c);
+			continue;
+		}
+		kept += c->saved;
+		i++;
+	}
+	while (kept > a->o->keep_count) {
+		uid_t who = who_keeps_most(a);
 		struct supervised *first = NULL;
 		for (uint32_t i = 0; i < a->count; i++) {
 			struct supervised *c = a->list[i];
-			if (!c->saved)
-				continue;
-			kept++;
-			if (c->empty) /* before any other */
-				c->ended_mono_ns = 0;
-			if (!first || c->ended_mono_ns < first->ended_mono_ns)
+			if (c->saved && c->file.uid == who &&
+			    (!first || c->ended_mono_ns < first->ended_mono_ns))
 				first = c;
 		}
-		if (!first || (!first->empty && kept <= a->o->keep_count &&
-			       now <= first->ended_mono_ns + a->o->keep_ns))
+		if (!first)
 			return;
 		supervisor_drop(a, first);
+		kept--;
 	}
 }

@@ -1,11 +1,13 @@
-/* Files for workers that run as nobody in particular: those of root's programs and of daemons that gave up their
- * privileges. Such a worker cannot read a private executable, or one of another mount namespace.
+/* Files for the worker of root's programs, which does not run as root: it cannot read a private executable, or one of
+ * another mount namespace.
  *
  * A path is a claim of the program. So no path is ever opened here: the file is taken from the mappings of a running
  * process of that worker (/proc/PID/map_files), where the kernel keeps it open. Nothing is looked up, nothing can hang,
  * and what is found is what the process has mapped. A process may execute what it may not read: then neither may its
  * worker. */
 #include "agent/supervisor.h"
+
+#include "session/owner.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,11 +41,16 @@ static int mapped_file(const struct supervised *c, const char *path)
 	if (!found)
 		return -1;
 	struct stat st;
+	if (!identity_is_root(c->pid))
+		return -1;
 	snprintf(name, sizeof name, "/proc/%d/map_files/%s", c->pid, range);
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -1;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && identity_may_read(c->pid, &st))
+	/* Still root's, and still this process. */
+	const struct stat own = {.st_dev = c->file.device, .st_ino = c->file.inode};
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && identity_is_root(c->pid) &&
+	    owner_has_mapped(c->pid, &own))
 		return fd;
 	close(fd);
 	return -1;
@@ -53,7 +60,7 @@ int supervisor_open_file(void *ctx, struct worker_seat *s, const char *path)
 {
 	struct supervisor *a = ctx;
 	int fd = -1, looked = 0;
-	if (!identity_equal(&s->who, &a->workers.others) || path[0] != '/')
+	if (!s->who.roots || path[0] != '/')
 		return -1;
 	for (uint32_t i = a->count; i-- > 0 && fd < 0 && looked < LOOK_MOST;) {
 		const struct supervised *c = a->list[i];

@@ -85,22 +85,24 @@ static void end_image_before(struct supervisor *a, const struct supervised *c)
 		struct supervised *b = a->list[i];
 		if (b == c || !b->running || b->pid != c->pid)
 			continue;
+		if (!supervised_was_replaced(b))
+			continue; /* it was given another's file to map */
 		uint64_t start = b->start_mono_ns, end = c->start_mono_ns;
 		supervised_ended_as(b, TRACE_END_EXEC, end > start ? end - start : 0);
 		supervisor_end_process(a, b);
+		supervisor_tell_front(a, b);
 	}
 }
 
-/* Takes c over. */
-static void take(struct supervisor *a, struct supervised *c)
+/* Takes c over. False: there is no place. */
+static bool take(struct supervisor *a, struct supervised *c)
 {
 	const struct identity who = supervised_identity(c, &a->workers.others);
 	struct share *share = share_of(a, c->file.uid);
 	c->seat = workers_seat(&a->workers, &who);
 	if (!c->seat || !share || !array_reserve(a->list, a->count, a->capacity, 1)) {
-		a->refused++;
 		supervised_free(c); /* its file stays, and another look will come */
-		return;
+		return false;
 	}
 	c->key = ++a->last_key;
 	c->seat->processes++;
@@ -122,10 +124,11 @@ static void take(struct supervisor *a, struct supervised *c)
 		struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = c->key};
 		epoll_ctl(a->epoll, EPOLL_CTL_ADD, c->pidfd, &event);
 	}
-	if (supervisor_tell_worker(a, c))
-		supervisor_tell_front(a, c);
-	else
+	if (!supervisor_tell_worker(a, c))
 		supervisor_drop(a, c);
+	else if (c->told) /* else there is nobody yet who could answer for it */
+		supervisor_tell_front(a, c);
+	return true;
 }
 
 /* ---- looking */
@@ -220,14 +223,19 @@ static void look_at_file(struct supervisor *a, const char *name, struct looking 
 		a->rescan = true;
 		return;
 	}
-	switch (supervised_open(&c, a->dir.fd, name)) {
+	bool search = l->unseen < UNSEEN_MOST;
+	switch (supervised_open(&c, a->dir.fd, name, search)) {
 	case SUPERVISED_TAKEN:
-		take(a, c);
-		l->taken++;
+		if (take(a, c))
+			l->taken++;
+		else
+			l->refused++;
+		a->rescan |= l->refused > 0;
 		break;
 	case SUPERVISED_LATER: a->rescan |= is_young(&st); break;
 	case SUPERVISED_UNSEEN:
-		remember_unseen(a, pid, start_tsc, name);
+		if (search)
+			remember_unseen(a, pid, start_tsc, name);
 		l->unseen++;
 		break;
 	case SUPERVISED_NOTHING: break;
@@ -250,12 +258,11 @@ void supervisor_scan(struct supervisor *a)
 	struct looking l = {0};
 	a->rescan = a->more = false;
 	bool indexed = index_known(a);
-	while (dir && indexed && l.looked < SCAN_MOST && l.taken < TAKE_MOST &&
-	       l.unseen < UNSEEN_MOST && (e = readdir(dir)))
+	while (dir && indexed && l.looked < SCAN_MOST && l.taken < TAKE_MOST && (e = readdir(dir)))
 		look_at_file(a, e->d_name, &l);
 	if (dir)
 		closedir(dir);
-	a->more = l.taken == TAKE_MOST || l.unseen == UNSEEN_MOST;
+	a->more = !dir || !indexed || l.taken == TAKE_MOST || l.unseen > UNSEEN_MOST;
 	a->refused = l.refused;
 	if (l.looked == SCAN_MOST && !a->said_full) {
 		supervisor_say(a, "%s has more than %d files: this agent does not see them all",

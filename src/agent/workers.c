@@ -34,7 +34,7 @@
 #define DATA_MOST (4 * GIB) /* the kernel refuses more */
 #define FILE_MOST (2 * GIB)
 
-enum { MESSAGES_MOST = 64, FILES_MOST = 8 };
+enum { MESSAGES_MOST = 64, FILES_MOST = 8, SEATS_OF_USER = 4 };
 
 /* Whether it is longer ago than that. It may also be later than `now`, which was taken before. */
 static bool is_past(uint64_t then, uint64_t ns, uint64_t now)
@@ -44,14 +44,24 @@ static bool is_past(uint64_t then, uint64_t ns, uint64_t now)
 
 struct worker_seat *workers_seat(struct workers *w, const struct identity *who)
 {
-	for (uint32_t i = 0; i < w->count; i++)
+	uint32_t same = 0, last = 0;
+	for (uint32_t i = 0; i < w->count; i++) {
 		if (identity_equal(&w->seats[i]->who, who))
 			return w->seats[i];
-	struct worker_seat *s = w->count < WORKERS_MOST ? calloc(1, sizeof *s) : NULL;
+		if (w->seats[i]->who.uid == who->uid && w->seats[i]->who.roots == who->roots) {
+			same++;
+			last = i;
+		}
+	}
+	/* A user has a few, whatever groups it finds; and there is always one for root's programs. */
+	if (same >= SEATS_OF_USER || (same && who->any_groups))
+		return w->seats[last];
+	uint32_t most = who->uid == w->others.uid ? WORKERS_MOST : WORKERS_MOST - 2;
+	struct worker_seat *s = w->count < most ? calloc(1, sizeof *s) : NULL;
 	if (!s)
 		return NULL;
 	s->who = *who;
-	s->link.fd = -1;
+	s->link.fd = s->files = -1;
 	s->idle_ns = monotonic_ns();
 	w->seats[w->count++] = s;
 	return s;
@@ -72,7 +82,7 @@ static void make_cache(const char *base, const struct identity *who)
 	if (mkdir(base, 0700) ? errno != EEXIST : chmod(base, 0711))
 		return;
 	snprintf(path, sizeof path, "%.4100s/%u", base, who->uid);
-	if (!mkdir(path, 0700) && chown(path, who->uid, who->gid))
+	if (!mkdir(path, 0700) && lchown(path, who->uid, who->gid))
 		return;
 	if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == who->uid)
 		setenv("XDG_CACHE_HOME", path, 1);
@@ -90,7 +100,7 @@ _Noreturn static void be_worker(const struct workers *w, const struct worker_sea
 	int fds[PAIRS];
 	for (int i = 0; i < PAIRS; i++)
 		fds[i] = pairs[i][1];
-	confinement_keep_descriptors(fds, PAIRS);
+	confinement_keep_descriptors(fds, PAIRS, false);
 	if (w->cache)
 		make_cache(w->cache, &s->who);
 	int status = WORKER_FAILED;
@@ -149,6 +159,13 @@ static void begin(struct workers *w, struct worker_seat *s, uint64_t now)
 
 /* ---- ending */
 
+static void close_files(struct worker_seat *s)
+{
+	if (s->files >= 0)
+		close(s->files);
+	s->files = -1;
+}
+
 static void kill_worker(struct worker_seat *s, const char *why, uint64_t now)
 {
 	s->why = why;
@@ -197,7 +214,7 @@ static void reap(struct workers *w, struct worker_seat *s, uint64_t now)
 	bool wanted = s->why && !*s->why;
 	const char *why = s->why ? s->why : gone ? words_of(status) : "stopped listening";
 	link_fini(&s->link);
-	close(s->files);
+	close_files(s);
 	s->number = 0;
 	s->pid = 0;
 	if (!wanted) {
@@ -256,11 +273,7 @@ static void hear(struct workers *w, struct worker_seat *s, uint64_t now)
 {
 	for (int i = 0; i < MESSAGES_MOST && s->number; i++) {
 		struct link_message m;
-		int fds[LINK_DESCRIPTORS];
-		int got = link_receive(s->link.fd, &m, fds);
-		for (int k = 0; got > 0 && k < LINK_DESCRIPTORS; k++)
-			if (fds[k] >= 0)
-				close(fds[k]); /* a worker has none to give */
+		int got = link_receive_plain(s->link.fd, &m);
 		if (got < 0)
 			reap(w, s, now);
 		if (got <= 0)
@@ -277,12 +290,11 @@ static void open_files(struct workers *w, struct worker_seat *s)
 {
 	for (int i = 0; i < FILES_MOST; i++) {
 		struct link_message m;
-		int fds[LINK_DESCRIPTORS];
-		if (link_receive(s->files, &m, fds) != 1)
+		int got = s->files < 0 ? 0 : link_receive_plain(s->files, &m);
+		if (got < 0) /* else it would wake us for ever */
+			close_files(s);
+		if (got != 1)
 			return;
-		for (int k = 0; k < LINK_DESCRIPTORS; k++)
-			if (fds[k] >= 0)
-				close(fds[k]);
 		struct link answer = {.fd = s->files};
 		int fd = m.kind == LINK_OPEN ? w->open_file(w->ctx, s, m.text) : -1;
 		m = (struct link_message){.kind = LINK_OPENED};
@@ -326,7 +338,7 @@ void workers_fini(struct workers *w)
 			kill(s->pid, SIGKILL);
 			wait_briefly(s->pid, &status);
 			link_fini(&s->link);
-			close(s->files);
+			close_files(s);
 		}
 		free(s);
 	}

@@ -8,6 +8,7 @@
  * and drops the query. */
 #include "pprof/pprof_target.h"
 
+#include "hosted/monotonic.h"
 #include "hosted/program_name.h"
 #include "pprof/pprof_text.h"
 
@@ -126,6 +127,37 @@ static bool list_visible(const struct source *s, const struct pprof_target *t,
 	return true;
 }
 
+/* How long the processes of each user took to describe, in one request: who answers slowly is left out, so that the others
+ * are served. */
+struct patience {
+	struct {
+		uint32_t uid;
+		uint64_t spent_ns;
+	} users[64];
+	uint32_t count;
+};
+#define PATIENCE_NS 3000000000ull
+
+static bool is_over(const struct patience *p, uint32_t uid)
+{
+	for (uint32_t i = 0; i < p->count; i++)
+		if (p->users[i].uid == uid)
+			return p->users[i].spent_ns > PATIENCE_NS;
+	return false;
+}
+
+static void add_time(struct patience *p, uint32_t uid, uint64_t ns)
+{
+	uint32_t i = 0;
+	while (i < p->count && p->users[i].uid != uid)
+		i++;
+	if (i == sizeof p->users / sizeof *p->users)
+		return;
+	if (i == p->count)
+		p->users[p->count++].uid = uid;
+	p->users[i].spent_ns += ns;
+}
+
 bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
 			struct source_process **list, uint32_t *count, struct http_answer *a)
 {
@@ -136,10 +168,15 @@ bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
 	if (!list_visible(s, t, &entries, &found, a))
 		return false;
 	*list = calloc((size_t)found + 1, sizeof **list);
-	for (uint32_t i = 0; *list && i < found; i++)
-		if ((!t->named || entries[i].pid == t->pid) && /* one may be gone by now */
-		    describe_visible(s, t, entries[i].key, &(*list)[*count], &ignored) == 0)
-			++*count;
+	struct patience patience = {0};
+	for (uint32_t i = 0; *list && i < found; i++) {
+		if ((t->named && entries[i].pid != t->pid) || is_over(&patience, entries[i].uid))
+			continue;
+		uint64_t begun = monotonic_ns();
+		if (describe_visible(s, t, entries[i].key, &(*list)[*count], &ignored) == 0)
+			++*count; /* else it is gone by now */
+		add_time(&patience, entries[i].uid, monotonic_ns() - begun);
+	}
 	free(entries);
 	if (!*list)
 		pprof_refuse(a, 500, "not enough memory");
@@ -178,7 +215,11 @@ static const struct source_entry *choose(const struct source *s, const struct so
 	const struct source_entry *found = NULL;
 	for (uint32_t i = 0; i < count; i++) {
 		bool fits = !t->named || list[i].pid == t->pid;
-		if (fits && (!found || list[i].running >= found->running))
+		/* What another user's session file claims to be comes after a process that runs, or was there first. */
+		bool later = !found ||
+			     (list[i].uid == found->uid ? list[i].running >= found->running
+							: list[i].running > found->running);
+		if (fits && later)
 			found = &list[i];
 	}
 	if (!found && t->named)

@@ -73,26 +73,42 @@ static void write_label(FILE *out, const char *text)
 	}
 }
 
-/* Which of them have a later image of the same name. NULL: no memory. */
+/* Whether b, which came later, is shown in place of a: a later image of the same process. What somebody else's session
+ * file claims to be does not hide a process. */
+static bool comes_after(const struct source_process *a, const struct source_process *b)
+{
+	return a->uid == b->uid ? b->running >= a->running : b->running > a->running;
+}
+
+/* Which of them are not shown, because another one has the same labels. NULL: no memory. */
 static bool *find_replaced(const struct source_process *list, uint32_t count)
 {
 	bool *replaced = calloc(count + 1u, sizeof *replaced);
+	uint32_t *latest = calloc(count + 1u, sizeof *latest); /* by the first of the same labels */
 	struct hash_index seen = {0};
-	for (uint32_t i = count; replaced && i-- > 0;) {
+	int rc = replaced && latest ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; !rc && i < count; i++) {
 		const struct source_process *p = &list[i];
 		uint32_t hash = hash_pair((uint32_t)p->pid, hash_bytes(p->exe, strlen(p->exe)));
 		uint32_t at = hash, k;
 		while ((k = hash_index_step(&seen, hash, &at)) != HASH_NONE &&
 		       (list[k].pid != p->pid || strcmp(list[k].exe, p->exe) != 0))
 			;
-		replaced[i] = k != HASH_NONE;
-		if (k == HASH_NONE && hash_index_add_at(&seen, hash, at, i)) {
-			free(replaced);
-			replaced = NULL;
+		if (k == HASH_NONE) {
+			latest[i] = i;
+			rc = hash_index_add_at(&seen, hash, at, i);
+			continue;
 		}
+		bool later = comes_after(&list[latest[k]], p);
+		replaced[later ? latest[k] : i] = true;
+		latest[k] = later ? i : latest[k];
 	}
 	hash_index_fini(&seen);
-	return replaced;
+	free(latest);
+	if (!rc)
+		return replaced;
+	free(replaced);
+	return NULL;
 }
 
 static bool number_of(const struct metric *m, const struct source_process *p, char text[40])

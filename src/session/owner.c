@@ -100,6 +100,15 @@ bool owner_has_mapped(pid_t pid, const struct stat *file)
 	return pid != getpid() && has_mapped(pid, file); /* we have it mapped too */
 }
 
+bool owner_lacks(pid_t pid, const struct stat *file)
+{
+	FILE *f = open_maps(pid);
+	bool any = f && fgetc(f) != EOF;
+	if (f)
+		fclose(f);
+	return any && !has_mapped(pid, file);
+}
+
 bool owner_is_readable(pid_t pid)
 {
 	FILE *f = open_maps(pid);

@@ -13,6 +13,8 @@
 pid_t owner_of_file(const struct stat *file, pid_t likely);
 /* Whether this process, which is not ours, has it mapped. */
 bool owner_has_mapped(pid_t pid, const struct stat *file);
+/* Whether it has something mapped that we can see, and not this file. */
+bool owner_lacks(pid_t pid, const struct stat *file);
 /* Whether we may see what the process has mapped. */
 bool owner_is_readable(pid_t pid);
 /* Whether any process has the file open or mapped, one that cannot be seen from here included. Not to

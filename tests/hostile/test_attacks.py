@@ -170,6 +170,24 @@ def metrics(agent):
     return fetch(agent.url.replace("/debug/pprof/", "/metrics"))[1].decode()
 
 
+def test_a_session_that_claims_to_be_another_process(shared_agent):
+    """The same pid, the same program, other numbers: it hides neither the running process nor its last profile."""
+    agent = shared_agent
+    honest, stranger = (agent.service_of(uid) for uid in (HONEST, STRANGER))
+    honest.do(f"keep 40 {BLOCK}")
+    stranger.do(f"keep 3 {BLOCK}")
+    assert agent.holds(honest, 40) and agent.holds(stranger, 3)
+    forge(agent, agent.session_file(stranger), STRANGER, 1, first=honest.pid)
+    agent.wait_for_log(rf"process {honest.pid} .*: ended, status unknown")
+    shown_bytes = re.findall(rf'^heft_live_bytes{{pid="{honest.pid}",.*}} (\S+)$', metrics(agent), re.M)
+    assert shown_bytes == [str(40 * BLOCK)]
+    assert agent.holds(honest, 40)
+    honest.end("exit 0")
+    agent.wait_for_log(rf"process {honest.pid} .*: exit status 0|(process {honest.pid} .*: ended.*\n(.*\n)*){{2}}")
+    assert agent.holds(honest, 40)
+    end_all(stranger)
+
+
 @pytest.mark.parametrize("depth, sites", [(100, 140000), (500000, 140000), (2000, 30000)],
                          ids=["wide", "deepest", "deep"])
 def test_a_profile_without_end(both, compiled, depth, sites):

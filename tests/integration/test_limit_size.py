@@ -55,12 +55,12 @@ def test_the_size_is_near_the_limit(record, limit):
     assert 0.95 * limit <= rep.path.stat().st_size <= limit + (32 << 10)
     assert rep["end"] == "detached" and rep["complete"]
     check_sums(rep)
-    # A moment shortly before the peak (times have steps of 2,048 ns), not a share of the time: where the program
-    # waits for a processor, a small recording has all its events in the first part of its time.
+    # A moment shortly before the peak (times have steps of 2,048 ns), which may have come by a realloc; not a share
+    # of the time: where the program waits for a processor, all events may lie in the first part of it.
     moment = f'{rep["totals"]["peak_time_ns"] - 3 * 2048}ns'
     part = report(rep.path, "--at", moment)["totals"]
     window = report(rep.path, "--to", moment)["totals"]
-    assert part == window and 0 < part["allocations"] < rep["totals"]["allocations"]
+    assert part == window and 0 < part["allocations"] <= rep["totals"]["allocations"]
     assert part["allocations"] - part["frees"] == part["live_blocks"] > 0
     assert 0 < part["live_bytes"] <= part["peak_bytes"] < rep["totals"]["peak_bytes"]
 

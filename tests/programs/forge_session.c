@@ -36,7 +36,8 @@ static void fill_log(struct wire_session *s)
 	s->header->log_used = (uint32_t)at;
 }
 
-static void set_node(struct wire_session *s, uint32_t i, uint64_t pc, uint32_t parent, uint64_t flags)
+static void set_node(struct wire_session *s, uint32_t i, uint64_t pc, uint32_t parent,
+		     uint64_t flags)
 {
 	s->nodes[i].parent = parent;
 	s->nodes[i].check = ~parent;
@@ -47,7 +48,8 @@ int main(int argc, char **argv)
 {
 	int fd = argc == 4 ? open(argv[1], O_RDWR) : -1;
 	void *base = fd < 0 ? MAP_FAILED
-			    : mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+			    : mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+				   0);
 	if (base == MAP_FAILED)
 		return 1;
 	uint32_t depth = (uint32_t)atoi(argv[2]), sites = (uint32_t)atoi(argv[3]), made = 0;
