@@ -88,9 +88,12 @@ def contains(pid, secret):
             first, last = (int(n, 16) for n in where.split("-"))
             if "rw" not in rights or "s" in rights or last - first > 256 << 20 or "[v" in line:
                 continue
-            memory.seek(first)
-            if secret in memory.read(last - first):
-                return True
+            try:
+                memory.seek(first)
+                if secret in memory.read(last - first):
+                    return True
+            except OSError:  # it was given back meanwhile, or cannot be read by anybody
+                continue
     return False
 
 
