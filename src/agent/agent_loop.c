@@ -211,7 +211,7 @@ static void look_after(struct supervisor *a, struct supervised *c, uint64_t now)
 	}
 	if (now >= c->check_mono_ns) {
 		c->check_mono_ns = now + CHECK_EVERY_NS;
-		if (supervised_was_replaced(c)) {
+		if (supervisor_was_replaced(a, c)) {
 			supervised_ended_as(c, TRACE_END_EXEC, supervised_age_ns(c));
 			supervisor_end_process(a, c);
 			supervisor_tell_front(a, c);
@@ -271,6 +271,7 @@ static void now_and_then(struct supervisor *a)
 		a->next_slow_ns = now + SLOW_EVERY_NS;
 		if (now >= a->next_trim_ns) { /* what malloc keeps goes back to the system */
 			malloc_trim(0);
+			supervisor_recount(a);
 			a->next_trim_ns = now + TRIM_EVERY_NS;
 		}
 	}
@@ -453,6 +454,8 @@ static void end(struct supervisor *a)
 {
 	workers_fini(&a->workers);
 	stop_server(a);
+	supervisor_stop_scan(a);
+	looker_fini(&a->looker);
 	for (uint32_t i = 0; i < a->count; i++) {
 		if (a->list[i]->saving)
 			recordings_undo(&a->recordings, a->list[i]->key);
@@ -481,6 +484,7 @@ int agent_run(const struct agent_options *o, struct heft_error *err)
 	sigaddset(&blocked, SIGIO); /* of leases (owner.c) */
 	sigaddset(&blocked, SIGXFSZ);
 	pthread_sigmask(SIG_BLOCK, &blocked, &before);
+	looker_init(&a.looker);
 	int rc = begin(&a, &ending, err);
 	while (!rc && !a.stop) {
 		supervisor_scan(&a);

@@ -64,36 +64,43 @@ static bool all_same(const uint32_t ids[4])
 	return ids[0] == ids[1] && ids[1] == ids[2] && ids[2] == ids[3];
 }
 
+static struct identity other(const struct identity *others, uid_t file_uid)
+{
+	struct identity who = *others;
+	who.owner = file_uid;
+	return who;
+}
+
 struct identity identity_of(pid_t pid, uid_t file_uid, const struct identity *others)
 {
 	char status[8192];
 	uint32_t uids[4], gids[4];
-	struct identity who = {.uid = file_uid};
+	struct identity who = {.uid = file_uid, .owner = file_uid};
 	if (!pid) {
 		who.gid = others->gid; /* the file's may be that of a privileged program */
 		who.any_groups = true;
-		return file_uid ? who : *others;
+		return file_uid ? who : other(others, file_uid);
 	}
 	if (!read_status(pid, status, sizeof status) ||
 	    numbers_of(status, "\nUid:", uids, 4) != 4 ||
 	    numbers_of(status, "\nGid:", gids, 4) != 4 || !all_same(uids) || !all_same(gids) ||
 	    uids[0] != file_uid)
-		return *others;
+		return other(others, file_uid);
 	if (!file_uid) {
-		who = *others;
+		who = other(others, file_uid);
 		who.roots = true;
 		return who;
 	}
 	if (!gids[0])
-		return *others;
+		return other(others, file_uid);
 	int groups = numbers_of(status, "\nGroups:", who.groups, IDENTITY_GROUPS);
 	if (groups < 0)
-		return *others;
+		return other(others, file_uid);
 	who.gid = gids[0];
 	who.group_count = (uint32_t)groups;
 	for (int i = 0; i < groups; i++)
 		if (!who.groups[i])
-			return *others;
+			return other(others, file_uid);
 	return who;
 }
 
@@ -107,8 +114,8 @@ bool identity_is_root(pid_t pid)
 
 bool identity_equal(const struct identity *a, const struct identity *b)
 {
-	return a->uid == b->uid && a->gid == b->gid && a->roots == b->roots &&
-	       a->group_count == b->group_count &&
+	return a->uid == b->uid && a->gid == b->gid && a->owner == b->owner &&
+	       a->roots == b->roots && a->group_count == b->group_count &&
 	       memcmp(a->groups, b->groups, a->group_count * sizeof *a->groups) == 0;
 }
 

@@ -13,6 +13,7 @@ struct identity {
 	gid_t gid;
 	uint32_t group_count;
 	gid_t groups[IDENTITY_GROUPS];
+	uid_t owner; /* of the session files: whoever is not one plain user is apart from the others */
 	bool roots;      /* stands for root: only root's own processes have it */
 	bool any_groups; /* of a process that has ended: its groups are not known */
 };

@@ -91,6 +91,7 @@ void recordings_close(struct recordings *r)
 	for (size_t i = 0; i < r->files.count; i++)
 		free(r->files.items[i].name);
 	vector_free(&r->files);
+	vector_free(&r->grown);
 }
 
 static void begun_name(uint64_t key, char name[40])
@@ -168,13 +169,39 @@ static int by_time(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
+static uint64_t sum_of(const struct recordings *r, uid_t uid)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < r->files.count; i++)
+		sum += r->files.items[i].uid == uid ? r->files.items[i].bytes : 0;
+	return sum;
+}
+
+void recordings_recount(struct recordings *r)
+{
+	struct stat st;
+	int folder = r->files.count && r->quota_bytes ? open_folder(r) : -1;
+	r->grown.count = 0;
+	for (size_t i = 0; folder >= 0 && i < r->files.count; i++) {
+		struct saved_file *f = &r->files.items[i];
+		if (fstatat(folder, f->name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		uint64_t before = f->bytes;
+		f->bytes = room_of(&st);
+		size_t known = 0;
+		while (known < r->grown.count && r->grown.items[known] != f->uid)
+			known++;
+		if (f->bytes > before && known == r->grown.count)
+			(void)vector_push(&r->grown, f->uid);
+	}
+	close_folder(folder);
+}
+
 uint32_t recordings_make_room(struct recordings *r, uid_t uid, uint64_t *bytes)
 {
 	uint32_t removed = 0;
-	uint64_t sum = 0;
+	uint64_t sum = sum_of(r, uid);
 	*bytes = 0;
-	for (size_t i = 0; i < r->files.count; i++)
-		sum += r->files.items[i].uid == uid ? r->files.items[i].bytes : 0;
 	if (!r->quota_bytes || sum <= r->quota_bytes)
 		return 0;
 	/* More than needed, so that the next one has room, too. */

@@ -19,6 +19,7 @@ struct recordings {
 		char *name;
 	})
 	files;
+	VECTOR(uid_t) grown; /* users whose recordings were found to be larger than they were */
 };
 
 /* Opens the folder, whose path must stay, learns what is in it, and removes what a killed agent had begun. */
@@ -33,6 +34,8 @@ void recordings_undo(struct recordings *r, uint64_t key);
 /* Gives it to the user, and a name made of stem and pid. 0 and the name, or a negative code. */
 int recordings_finish(struct recordings *r, uint64_t key, int fd, uid_t uid, const char *stem,
 		      int32_t pid, char *name, size_t size, struct heft_error *err);
+/* Looks how large they are now, because who owns a recording may have made it larger; `grown` are those users. */
+void recordings_recount(struct recordings *r);
 /* Removes the oldest recordings of a user who has more than the quota. Returns how many, and the bytes of them. */
 uint32_t recordings_make_room(struct recordings *r, uid_t uid, uint64_t *bytes);
 

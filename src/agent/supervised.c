@@ -27,38 +27,30 @@ enum { NAME_BYTES = 200, STEM_BYTES = 101 };
 
 static struct stat file_of(const struct supervised *c)
 {
-	return (struct stat){.st_dev = c->file.device, .st_ino = c->file.inode};
+	return (struct stat){
+		.st_dev = c->file.device, .st_ino = c->file.inode, .st_uid = c->file.uid};
 }
 
-/* A process that may not be looked into (not dumpable, and we are not root) is taken at its word. */
-static bool is_hidden(pid_t pid)
+/* Who has it mapped now, with a pidfd of that very process. A process that may not be looked into (not dumpable, and we
+ * are not root) is taken at its word. *known: whether the answer is one. */
+static bool find_owner(struct supervised *c, struct looker *l, bool search, bool *known)
 {
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/maps", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char byte;
-	bool hidden = fd < 0 ? errno == EACCES || errno == EPERM : read(fd, &byte, 1) < 0;
-	if (fd >= 0)
-		close(fd);
-	return hidden;
-}
-
-/* Who has it mapped now, with a pidfd of that very process. */
-static bool find_owner(struct supervised *c, bool search)
-{
-	struct stat file = file_of(c);
-	pid_t owner = search                            ? owner_of_file(&file, c->pid)
-		      : owner_has_mapped(c->pid, &file) ? c->pid
-							: 0;
-	if (!owner)
-		return c->pidfd >= 0 && is_hidden(c->pid);
-	if (owner == c->pid && c->pidfd >= 0)
+	const struct stat file = file_of(c);
+	enum look_answer named = looker_look(l, c->pid, &file), other = LOOK_LACKS;
+	pid_t owner = 0;
+	*known = named != LOOK_TOO_LONG;
+	if (named == LOOK_HAS && c->pidfd >= 0)
 		return true; /* pidfd is older than what we saw in /proc */
+	if (search)
+		other = looker_search(l, c->pid, &file, &owner);
+	*known &= other != LOOK_TOO_LONG;
+	if (other != LOOK_HAS)
+		return c->pidfd >= 0 && named == LOOK_HIDDEN;
 	if (c->pidfd >= 0)
 		close(c->pidfd);
 	c->pidfd = (int)syscall(SYS_pidfd_open, owner, 0);
 	c->pid = owner;
-	return c->pidfd >= 0 && owner_of_file(&file, owner) == owner;
+	return c->pidfd >= 0 && looker_look(l, owner, &file) == LOOK_HAS;
 }
 
 /* ---- its header */
@@ -114,7 +106,7 @@ static enum supervised_found read_header(struct supervised *c, int fd)
 }
 
 enum supervised_found supervised_open(struct supervised **out, int dirfd, const char *name,
-				      bool search)
+				      struct looker *l, bool search)
 {
 	struct heft_error err;
 	int32_t pid;
@@ -139,8 +131,9 @@ enum supervised_found supervised_open(struct supervised **out, int dirfd, const 
 	if (found == SUPERVISED_TAKEN && use != OWNER_NOT_IN_USE) {
 		/* /proc is looked through only for a file that may have an owner. */
 		c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-		c->running = find_owner(c, search);
-		if (!c->running && use == OWNER_IN_USE)
+		bool known;
+		c->running = find_owner(c, l, search, &known);
+		if (!c->running && (use == OWNER_IN_USE || !known))
 			found = SUPERVISED_UNSEEN;
 	}
 	if (found != SUPERVISED_TAKEN) {
@@ -188,12 +181,12 @@ struct identity supervised_identity(const struct supervised *c, const struct ide
 	return identity_of(c->running ? c->pid : 0, c->file.uid, others);
 }
 
-bool supervised_was_replaced(const struct supervised *c)
+bool supervised_was_replaced(const struct supervised *c, struct looker *l)
 {
-	struct stat file = file_of(c);
+	const struct stat file = file_of(c);
 	struct pollfd ended = {.fd = c->pidfd, .events = POLLIN};
 	/* A process on its way out has nothing mapped either. */
-	return owner_lacks(c->pid, &file) && poll(&ended, 1, 0) == 0;
+	return looker_look(l, c->pid, &file) == LOOK_LACKS && poll(&ended, 1, 0) == 0;
 }
 
 uint64_t supervised_age_ns(const struct supervised *c)

@@ -3,6 +3,7 @@
 #ifndef HEFT_AGENT_SUPERVISED_H
 #define HEFT_AGENT_SUPERVISED_H
 
+#include "agent/looker.h"
 #include "agent/workers.h"
 #include "session/process.h"
 
@@ -39,15 +40,15 @@ struct supervised {
 
 enum supervised_found {
 	SUPERVISED_TAKEN,
-	SUPERVISED_LATER, /* not ready: look again */
-	SUPERVISED_UNSEEN, /* in use by a process that cannot be seen from here; costly to find out */
+	SUPERVISED_LATER,   /* not ready: look again */
+	SUPERVISED_UNSEEN,  /* in use by a process that cannot be seen from here, or not in time */
 	SUPERVISED_NOTHING, /* not a session file of a sampled process */
 };
 /* Looks at the session file `name`. With SUPERVISED_TAKEN *out is the caller's to free; (*out)->running says whether there
- * is still a process, pid which. search: all processes may be looked at for the one that has it mapped; else only the
- * one of its name is. */
+ * is still a process, pid which. search: those of other pid namespaces are looked at as well; else only
+ * the one of its name is. */
 enum supervised_found supervised_open(struct supervised **out, int dirfd, const char *name,
-				      bool search);
+				      struct looker *l, bool search);
 void supervised_free(struct supervised *c);
 
 /* Opens its session file again, for a worker. -1 and errno: it is not there any more, or cannot be opened now. */
@@ -55,7 +56,7 @@ int supervised_file(const struct supervised *c, int dirfd);
 /* As whom its samples are read. */
 struct identity supervised_identity(const struct supervised *c, const struct identity *others);
 /* A running one whose process has another program now, without heft. */
-bool supervised_was_replaced(const struct supervised *c);
+bool supervised_was_replaced(const struct supervised *c, struct looker *l);
 /* Reads its memory limit, and watches from now on whether the kernel kills for lack of memory. */
 void supervised_watch_memory(struct supervised *c);
 /* Finds out how it ended, if that is to be had by now, or if it will not be (last). */

@@ -15,11 +15,23 @@ struct unseen {
 	uint32_t looks;
 };
 
-/* How many processes a user has here */
+/* What a user has here */
 struct share {
 	uid_t uid;
 	uint32_t processes;
 	uint64_t said_ns; /* when the log said that there are too many; 0: never */
+	/* In this pass through the directory: time for its files, how many of them were taken and searched for */
+	uint64_t spent_ns;
+	uint32_t taken, searches;
+	uint64_t
+		again_ns; /* its files and processes have taken so long that they wait until then */
+};
+
+/* A pass through the directory, which may take several rounds of the loop */
+struct looking {
+	void *stream; /* DIR; NULL: there is none under way */
+	uint32_t taken, refused;
+	uint64_t charged_ns; /* of this round: it is some user's time */
 };
 
 struct supervisor {
@@ -41,7 +53,9 @@ struct supervisor {
 	struct hash_index known; /* of the list, while the directory is looked through */
 	struct unseen *unseen;   /* a ring */
 	uint32_t unseen_count;
-	bool said_full, said_unseen;
+	bool said_unseen;
+	struct looking looking;
+	struct looker looker;
 	VECTOR(struct share) shares;
 	uint32_t refused; /* files that had no place when last looked at */
 	uint64_t scan_again_ns, scan_not_before_ns;
@@ -66,6 +80,9 @@ void supervisor_end_process(struct supervisor *a, struct supervised *c);
 void supervisor_scan(struct supervisor *a);
 /* A process of this user is gone. */
 void supervisor_leave_share(struct supervisor *a, uid_t uid);
+/* Whether this process has another program now, if its user's looks have not taken too long of late. */
+bool supervisor_was_replaced(struct supervisor *a, const struct supervised *c);
+void supervisor_stop_scan(struct supervisor *a);
 
 /* ---- supervisor_files.c */
 /* Opens a file that a running process of this worker has mapped, and may read. -1: there is none. ctx: the
@@ -76,6 +93,8 @@ int supervisor_open_file(void *ctx, struct worker_seat *s, const char *path);
 /* Saves what ended processes had, and drops the oldest of those that were kept for a while. */
 void supervisor_see_ends(struct supervisor *a, uint64_t now);
 void supervisor_drop_old(struct supervisor *a, uint64_t now);
+/* Removes recordings that have grown beyond their owner's quota. */
+void supervisor_recount(struct supervisor *a);
 /* A worker has written, or could not. */
 void supervisor_take_saved(struct supervisor *a, struct supervised *c,
 			   const struct link_message *m);

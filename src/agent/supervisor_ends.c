@@ -112,6 +112,13 @@ static void make_room(struct supervisor *a, uid_t uid)
 			       uid, most.text, a->o->output_dir, removed, had.text);
 }
 
+void supervisor_recount(struct supervisor *a)
+{
+	recordings_recount(&a->recordings);
+	for (size_t i = 0; i < a->recordings.grown.count; i++)
+		make_room(a, a->recordings.grown.items[i]);
+}
+
 static void say_saved(struct supervisor *a, const struct supervised *c, const char *path)
 {
 	char how[200];
@@ -136,6 +143,7 @@ void supervisor_take_saved(struct supervisor *a, struct supervised *c, const str
 	if (m->code) {
 		char why[LINK_TEXT];
 		snprintf(why, sizeof why, "%s", m->text);
+		why[strcspn(why, "\n")] = 0;    /* what can be done about it is for who runs heft */
 		for (char *at = why; *at; at++) /* what a worker says goes to a log */
 			if (*at < ' ' || *at > '~')
 				*at = '?';

@@ -1,6 +1,7 @@
 /* Finding session files. Others may put anything into the directory at any rate: looking it through takes a part of the
- * time only, and whatever costs more than a look (searching /proc) is done a few times a round. Places are shared: one
- * user may have half of those that the others leave. Who comes when there is no place is refused, and the log says so;
+ * time only, in slices, so that the loop comes round. What it takes to look at a file is its owner's time: who has spent
+ * a slice waits, and the others' files are looked at meanwhile. Places are shared, too: one user may have half of those
+ * that the others leave. Who comes when there is no place is refused, and the log says so;
  * its file stays, and it is taken as soon as there is one. */
 #include "agent/supervisor.h"
 
@@ -17,6 +18,9 @@
 
 #define MS 1000000ull
 #define RESCAN_NS (1000 * MS) /* for files that were not ready */
+#define SLICE_NS (20 * MS)    /* of a pass, without what users are charged for */
+#define SPEND_NS (25 * MS)    /* for one user's files in one pass */
+#define DEAR_NS (2 * MS)      /* a look that takes longer is charged */
 #define CHECK_EVERY_NS (10000 * MS)
 #define LIMIT_EVERY_NS (60000 * MS)
 #define UNSEEN_AGAIN_NS (60000 * MS)
@@ -24,10 +28,12 @@
 #define SAY_AGAIN_NS (60000 * MS)
 
 enum {
-	SCAN_MOST = 65536, /* files looked at in one go */
-	TAKE_MOST = 128,   /* taken in one go, so that the loop comes round */
-	UNSEEN_MOST = 8,   /* searched for in vain in one go */
-	ENDING_LOOKS = 4,  /* a process that is just ending cannot be seen either: not for long */
+	TAKE_MOST = 128, /* taken in one go, so that the loop comes round */
+	SEARCH_MOST = 8, /* of one user's files searched for in vain in one pass */
+	REST = 4,        /* how much longer than a slice that finds nothing the pause after it is */
+	USER_REST = 9,   /* the same for one user's files */
+	IMAGES_MOST = 4, /* of one process that are looked at when another one comes */
+	ENDING_LOOKS = 4, /* a process that is just ending cannot be seen either: not for long */
 	UNSEEN_KNOWN =
 		4096, /* files whose process cannot be seen: remembered, not searched for again */
 	SHARE_LEAST = 16,
@@ -49,8 +55,49 @@ static struct share *share_of(struct supervisor *a, uid_t uid)
 void supervisor_leave_share(struct supervisor *a, uid_t uid)
 {
 	struct share *s = share_of(a, uid);
-	if (s && s->processes && !--s->processes)
-		*s = a->shares.items[--a->shares.count];
+	if (s && s->processes)
+		s->processes--;
+}
+
+/* What a user has spent is not forgotten with its last process: it could start over at once. */
+static void begin_shares(struct supervisor *a, uint64_t now)
+{
+	for (size_t i = 0; i < a->shares.count; i++) {
+		struct share *s = &a->shares.items[i];
+		s->spent_ns = s->taken = s->searches = 0;
+		bool said = s->said_ns && now - s->said_ns < SAY_AGAIN_NS;
+		if (!s->processes && now >= s->again_ns && !said)
+			a->shares.items[i--] = a->shares.items[--a->shares.count];
+	}
+}
+
+static void end_shares(struct supervisor *a, uint64_t now)
+{
+	for (size_t i = 0; i < a->shares.count; i++) {
+		struct share *s = &a->shares.items[i];
+		uint64_t until = now + (s->taken ? 1 : USER_REST) * s->spent_ns;
+		if (until > s->again_ns)
+			s->again_ns = until;
+	}
+}
+
+/* Whether it has no time left for now. */
+static bool must_wait(const struct share *s, uint64_t now)
+{
+	return now < s->again_ns || s->spent_ns > SPEND_NS;
+}
+
+bool supervisor_was_replaced(struct supervisor *a, const struct supervised *c)
+{
+	struct share *s = share_of(a, c->file.uid);
+	uint64_t begun = monotonic_ns();
+	if (!s || begun < s->again_ns)
+		return false;
+	bool replaced = supervised_was_replaced(c, &a->looker);
+	uint64_t now = monotonic_ns();
+	if (now - begun > DEAR_NS)
+		s->again_ns = now + USER_REST * (now - begun);
+	return replaced;
 }
 
 /* Whether there is a place for one more process of this user. */
@@ -81,12 +128,14 @@ static bool has_place(struct supervisor *a, uid_t uid)
 /* The same process again: it was replaced by exec. */
 static void end_image_before(struct supervisor *a, const struct supervised *c)
 {
-	for (uint32_t i = 0; i < a->count; i++) {
+	uint32_t looked = 0;
+	for (uint32_t i = a->count; i-- > 0 && looked < IMAGES_MOST;) {
 		struct supervised *b = a->list[i];
 		if (b == c || !b->running || b->pid != c->pid)
 			continue;
-		if (!supervised_was_replaced(b))
-			continue; /* it was given another's file to map */
+		looked++;
+		if (!supervisor_was_replaced(a, b))
+			continue; /* it was given another's file to map, or is seen to later */
 		uint64_t start = b->start_mono_ns, end = c->start_mono_ns;
 		supervised_ended_as(b, TRACE_END_EXEC, end > start ? end - start : 0);
 		supervisor_end_process(a, b);
@@ -198,81 +247,129 @@ static bool is_known(const struct supervisor *a, int32_t named_pid, uint64_t sta
 	return false;
 }
 
-/* One pass through the directory */
-struct looking {
-	uint32_t looked, taken, unseen, refused;
-};
-
-static void look_at_file(struct supervisor *a, const char *name, struct looking *l)
+static void look_at_ready_file(struct supervisor *a, const char *name, const struct stat *st,
+			       struct share *s)
 {
 	struct supervised *c;
-	struct stat st;
 	int32_t pid;
 	uint64_t start_tsc;
-	l->looked++;
-	if (!session_file_name(name, &pid, &start_tsc) || is_known(a, pid, start_tsc) ||
-	    fstatat(a->dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+	if (!session_file_name(name, &pid, &start_tsc))
 		return;
 	struct unseen *u = find_unseen(a, pid, start_tsc);
 	if (u && monotonic_ns() < u->again_ns) {
 		a->rescan = true;
 		return;
 	}
-	if (!has_place(a, st.st_uid)) {
-		l->refused++;
+	if (!has_place(a, st->st_uid)) {
+		a->looking.refused++;
 		a->rescan = true;
 		return;
 	}
-	bool search = l->unseen < UNSEEN_MOST;
-	switch (supervised_open(&c, a->dir.fd, name, search)) {
+	bool search = s->searches < SEARCH_MOST;
+	switch (supervised_open(&c, a->dir.fd, name, &a->looker, search)) {
 	case SUPERVISED_TAKEN:
+		s->taken++; /* take may move it */
 		if (take(a, c))
-			l->taken++;
+			a->looking.taken++;
 		else
-			l->refused++;
-		a->rescan |= l->refused > 0;
+			a->looking.refused++;
+		a->rescan |= a->looking.refused > 0;
 		break;
-	case SUPERVISED_LATER: a->rescan |= is_young(&st); break;
+	case SUPERVISED_LATER: a->rescan |= is_young(st); break;
 	case SUPERVISED_UNSEEN:
 		if (search)
 			remember_unseen(a, pid, start_tsc, name);
-		l->unseen++;
+		a->rescan = true;
+		s->searches++;
 		break;
 	case SUPERVISED_NOTHING: break;
 	}
 }
 
+static void look_at_file(struct supervisor *a, const char *name)
+{
+	struct stat st;
+	int32_t pid;
+	uint64_t start_tsc;
+	if (!session_file_name(name, &pid, &start_tsc) || is_known(a, pid, start_tsc) ||
+	    fstatat(a->dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+		return;
+	uint64_t begun = monotonic_ns();
+	struct share *s = share_of(a, st.st_uid);
+	if (!s || must_wait(s, begun)) {
+		a->more |= s && s->taken;
+		a->rescan = true;
+		return;
+	}
+	look_at_ready_file(a, name, &st, s);
+	uint64_t took = monotonic_ns() - begun;
+	a->looking.charged_ns += took;
+	s = share_of(a, st.st_uid);
+	if (s)
+		s->spent_ns += took;
+}
+
+static bool begin_pass(struct supervisor *a, uint64_t now)
+{
+	if (!a->unseen && !(a->unseen = calloc(UNSEEN_KNOWN, sizeof *a->unseen)))
+		return false;
+	int fd = openat(a->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+	if (!stream && fd >= 0)
+		close(fd);
+	a->rescan = false;
+	a->more = !stream;
+	a->looking = (struct looking){.stream = stream};
+	begin_shares(a, now);
+	return stream;
+}
+
+static void end_pass(struct supervisor *a, uint64_t now)
+{
+	supervisor_stop_scan(a);
+	end_shares(a, now);
+	a->refused = a->looking.refused;
+	if (a->looking.taken)
+		session_dir_spares(&a->dir);
+	a->scan_again_ns = now + RESCAN_NS;
+}
+
+/* A part of a pass. Returns whether something was taken. */
+static bool scan_slice(struct supervisor *a, uint64_t begun)
+{
+	struct looking *l = &a->looking;
+	uint32_t before = l->taken;
+	struct dirent *e = NULL;
+	l->charged_ns = 0;
+	if (!index_known(a))
+		return false;
+	while (l->taken - before < TAKE_MOST && monotonic_ns() - begun < SLICE_NS + l->charged_ns &&
+	       (e = readdir(l->stream)))
+		look_at_file(a, e->d_name);
+	bool taken = l->taken != before;
+	if (!e)
+		end_pass(a, monotonic_ns());
+	return taken;
+}
+
 void supervisor_scan(struct supervisor *a)
 {
 	uint64_t begun = monotonic_ns();
-	bool changed = session_dir_changed(&a->dir);
+	a->more |= session_dir_changed(&a->dir);
 	if (begun < a->scan_not_before_ns ||
-	    !(changed || a->more || (a->rescan && begun >= a->scan_again_ns))) {
-		a->more |= changed;
+	    !(a->looking.stream || a->more || (a->rescan && begun >= a->scan_again_ns)))
 		return;
-	}
-	if (!a->unseen && !(a->unseen = calloc(UNSEEN_KNOWN, sizeof *a->unseen)))
+	if (!a->looking.stream && !begin_pass(a, begun))
 		return;
-	DIR *dir = fdopendir(openat(a->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	struct dirent *e;
-	struct looking l = {0};
-	a->rescan = a->more = false;
-	bool indexed = index_known(a);
-	while (dir && indexed && l.looked < SCAN_MOST && l.taken < TAKE_MOST && (e = readdir(dir)))
-		look_at_file(a, e->d_name, &l);
-	if (dir)
-		closedir(dir);
-	a->more = !dir || !indexed || l.taken == TAKE_MOST || l.unseen > UNSEEN_MOST;
-	a->refused = l.refused;
-	if (l.looked == SCAN_MOST && !a->said_full) {
-		supervisor_say(a, "%s has more than %d files: this agent does not see them all",
-			       a->o->dir, SCAN_MOST);
-		a->said_full = true;
-	}
-	if (l.taken)
-		session_dir_spares(&a->dir);
-	/* A directory in which nothing is found gets a tenth of the time. */
-	uint64_t now = monotonic_ns();
-	a->scan_again_ns = now + RESCAN_NS;
-	a->scan_not_before_ns = now + (l.taken ? 1 : 9) * (now - begun);
+	bool taken = scan_slice(a, begun);
+	/* A directory in which nothing is found gets a part of the time. */
+	uint64_t now = monotonic_ns(), took = now - begun, charged = a->looking.charged_ns;
+	a->scan_not_before_ns = now + (taken ? 1 : REST) * (took > charged ? took - charged : 0);
+}
+
+void supervisor_stop_scan(struct supervisor *a)
+{
+	if (a->looking.stream)
+		closedir(a->looking.stream);
+	a->looking.stream = NULL;
 }

@@ -14,6 +14,7 @@
 #include "session/process_memory.h"
 #include "session/session_guard.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
@@ -53,7 +54,7 @@ struct worker {
 	struct process_set set;
 	struct link link;
 	VECTOR(struct looked_after) list; /* in the order they came: keys rise */
-	bool stop, saved_some;
+	bool stop, failed, saved_some;
 	uint64_t next_peak_ns, next_slow_ns, next_trim_ns;
 };
 
@@ -102,19 +103,36 @@ static void look_for_allocator(struct process *p, uint64_t age_ns)
 		process_look_at_program(p); /* we may not see what it has mapped */
 }
 
+/* Whether it is the machine, or a limit, that did not allow it, and not the session file. */
+static bool is_for_lack_of_means(int rc, const struct heft_error *err)
+{
+	return rc == HEFT_ENOMEM ||
+	       (rc == HEFT_EIO && (err->sys_errno == ENOMEM || err->sys_errno == EAGAIN ||
+				   err->sys_errno == EMFILE || err->sys_errno == ENFILE));
+}
+
 /* Takes the descriptors. */
 static void take(struct worker *w, const struct link_message *m, int *fds)
 {
-	struct heft_error err;
+	struct heft_error err = {0};
 	struct process *p;
 	char name[32];
 	snprintf(name, sizeof name, "%" PRIx32 ".%" PRIx64, (uint32_t)m->named_pid, m->start_tsc);
 	int rc = process_take(&p, sizeof *p, fds[0], name, &err);
 	fds[0] = -1;
-	if (rc || !p->view.sampled || !vector_reserve(&w->list, 1) ||
-	    process_set_add_as(&w->set, p, m->key)) {
-		if (!rc)
+	bool sampled = !rc && p->view.sampled;
+	if (sampled) {
+		rc = vector_reserve(&w->list, 1) ? process_set_add_as(&w->set, p, m->key)
+						 : HEFT_ENOMEM;
+		if (rc)
 			process_free(p);
+	} else if (!rc)
+		process_free(p);
+	if (is_for_lack_of_means(rc, &err)) {
+		w->stop = w->failed = true; /* the next worker is told of it again */
+		return;
+	}
+	if (rc || !sampled) {
 		tell(w, LINK_SPOILT, m->key);
 		return;
 	}
@@ -360,5 +378,5 @@ int worker_loop(const struct worker_parts *parts, int link, int files_link,
 		if (since && monotonic_ns() > since + QUESTION_NS)
 			return WORKER_HUNG;
 	}
-	return WORKER_OK; /* the threads end with the process */
+	return w.failed ? WORKER_FAILED : WORKER_OK; /* the threads end with the process */
 }

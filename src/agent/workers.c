@@ -33,6 +33,7 @@
 #define MEMORY_MOST GIB     /* of its own; it is killed above */
 #define DATA_MOST (4 * GIB) /* the kernel refuses more */
 #define FILE_MOST (2 * GIB)
+#define OOM_SCORE 500 /* of -1000 (never) to 1000 (first) */
 
 enum { MESSAGES_MOST = 64, FILES_MOST = 8, SEATS_OF_USER = 4 };
 
@@ -48,7 +49,9 @@ struct worker_seat *workers_seat(struct workers *w, const struct identity *who)
 	for (uint32_t i = 0; i < w->count; i++) {
 		if (identity_equal(&w->seats[i]->who, who))
 			return w->seats[i];
-		if (w->seats[i]->who.uid == who->uid && w->seats[i]->who.roots == who->roots) {
+		const struct identity *other = &w->seats[i]->who;
+		if (other->uid == who->uid && other->owner == who->owner &&
+		    other->roots == who->roots) {
 			same++;
 			last = i;
 		}
@@ -56,7 +59,7 @@ struct worker_seat *workers_seat(struct workers *w, const struct identity *who)
 	/* A user has a few, whatever groups it finds; and there is always one for root's programs. */
 	if (same >= SEATS_OF_USER || (same && who->any_groups))
 		return w->seats[last];
-	uint32_t most = who->uid == w->others.uid ? WORKERS_MOST : WORKERS_MOST - 2;
+	uint32_t most = !who->owner ? WORKERS_MOST : WORKERS_MOST - 2;
 	struct worker_seat *s = w->count < most ? calloc(1, sizeof *s) : NULL;
 	if (!s)
 		return NULL;
@@ -81,7 +84,9 @@ static void make_cache(const char *base, const struct identity *who)
 	/* chmod, because the umask takes bits from mkdir's mode; users need not list it. */
 	if (mkdir(base, 0700) ? errno != EEXIST : chmod(base, 0711))
 		return;
-	snprintf(path, sizeof path, "%.4100s/%u", base, who->uid);
+	int length = snprintf(path, sizeof path, "%.4100s/%u", base, who->uid);
+	if (who->owner != who->uid && !who->roots)
+		snprintf(path + length, sizeof path - (size_t)length, "-%u", who->owner);
 	if (!mkdir(path, 0700) && lchown(path, who->uid, who->gid))
 		return;
 	if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == who->uid)
@@ -89,6 +94,21 @@ static void make_cache(const char *base, const struct identity *who)
 	else
 		unsetenv("XDG_CACHE_HOME");
 	unsetenv("HOME");
+}
+
+/* If memory runs out, a worker is to go before the supervisor and before most programs: the next one reads the same
+ * session files. A service may be protected from that (OOMScoreAdjust of systemd); a worker must not be. */
+static void prefer_to_be_killed(void)
+{
+	char text[16] = "";
+	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (read(fd, text, sizeof text - 1) > 0 && atoi(text) < OOM_SCORE) {
+		int n = snprintf(text, sizeof text, "%d", OOM_SCORE);
+		(void)!pwrite(fd, text, (size_t)n, 0);
+	}
+	close(fd);
 }
 
 /* In the child. */
@@ -103,6 +123,7 @@ _Noreturn static void be_worker(const struct workers *w, const struct worker_sea
 	confinement_keep_descriptors(fds, PAIRS, false);
 	if (w->cache)
 		make_cache(w->cache, &s->who);
+	prefer_to_be_killed();
 	int status = WORKER_FAILED;
 	if (identity_become(&s->who) && confinement_enter(&limits, parent))
 		status = worker_loop(w->parts, fds[LINK], fds[FILES], fds + CHANNELS);

@@ -7,6 +7,7 @@
  * that the process has mapped, by device and inode as /proc says them of both. */
 #include "session/owner.h"
 
+#include "session/mappings.h"
 #include "wire/session.h"
 
 #include <ctype.h>
@@ -22,41 +23,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-struct mapping {
-	unsigned major, minor;
-	unsigned long inode;
-	int path; /* where it stands in the line */
-};
-
-/* A line of /proc/PID/maps that is a shared mapping. */
-static bool read_mapping(const char *line, struct mapping *m)
-{
-	char rights[5];
-	m->path = 0;
-	return sscanf(line, "%*x-%*x %4s %*x %x:%x %lu %n", rights, &m->major, &m->minor, &m->inode,
-		      &m->path) == 4 &&
-	       rights[3] == 's' && m->path;
-}
-
-static FILE *open_maps(pid_t pid)
-{
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/maps", pid);
-	return fopen(path, "re");
-}
-
 static bool has_mapped(pid_t pid, const struct stat *file)
 {
-	char line[4200];
-	struct mapping m;
-	bool found = false;
-	FILE *f = open_maps(pid);
-	while (f && !found && fgets(line, sizeof line, f))
-		found = read_mapping(line, &m) && m.inode == file->st_ino &&
-			makedev(m.major, m.minor) == file->st_dev;
-	if (f)
-		fclose(f);
-	return found;
+	return mappings_look(pid, file) == MAPPINGS_HAVE;
 }
 
 /* Whether two processes run the same file: an agent's workers, which map what others made. */
@@ -95,23 +64,59 @@ pid_t owner_of_file(const struct stat *file, pid_t likely)
 	return find_mapper(file, likely, true);
 }
 
+/* What /proc/PID/status says: the number by which the process knows itself, and its real user. */
+static bool innermost(const char *pid, long *number, unsigned *uid)
+{
+	char path[64], text[4096];
+	snprintf(path, sizeof path, "/proc/%.20s/status", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	const char *user = strstr(text, "\nUid:"), *at = strstr(text, "\nNSpid:");
+	if (!at || !user || sscanf(user, "\nUid: %u", uid) != 1)
+		return false;
+	const char *last = at + strlen("\nNSpid:");
+	for (const char *c = last; *c && *c != '\n'; c++)
+		if (*c == ' ' || *c == '\t')
+			last = c;
+	*number = strtol(last, NULL, 10);
+	return true;
+}
+
+pid_t owner_in_namespace(const struct stat *file, pid_t named)
+{
+	pid_t later[512], found = 0;
+	int laters = 0;
+	long number;
+	unsigned uid;
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+	while (proc && !found && (e = readdir(proc))) {
+		pid_t pid = isdigit((unsigned char)e->d_name[0]) ? atoi(e->d_name) : 0;
+		if (!pid || pid == named || !innermost(e->d_name, &number, &uid) || number != named)
+			continue;
+		if (uid == file->st_uid)
+			found = has_mapped(pid, file) ? pid : 0;
+		else if (laters < (int)(sizeof later / sizeof *later))
+			later[laters++] = pid;
+	}
+	if (proc)
+		closedir(proc);
+	for (int i = 0; i < laters && !found; i++)
+		found = has_mapped(later[i], file) ? later[i] : 0;
+	return found;
+}
+
 bool owner_has_mapped(pid_t pid, const struct stat *file)
 {
 	return pid != getpid() && has_mapped(pid, file); /* we have it mapped too */
 }
 
-bool owner_lacks(pid_t pid, const struct stat *file)
-{
-	FILE *f = open_maps(pid);
-	bool any = f && fgetc(f) != EOF;
-	if (f)
-		fclose(f);
-	return any && !has_mapped(pid, file);
-}
-
 bool owner_is_readable(pid_t pid)
 {
-	FILE *f = open_maps(pid);
+	FILE *f = mappings_open(pid);
 	if (f)
 		fclose(f);
 	return f;
@@ -163,15 +168,15 @@ bool owner_maps_same(pid_t pid, const void *ours)
 	char line[4200];
 	struct mapping m, own;
 	bool found = false;
-	FILE *f = open_maps(getpid());
-	while (f && !found && fgets(line, sizeof line, f))
-		found = strtoull(line, NULL, 16) == (uintptr_t)ours && read_mapping(line, &own);
+	FILE *f = mappings_open(getpid());
+	while (f && !found && mappings_line(f, line, sizeof line))
+		found = strtoull(line, NULL, 16) == (uintptr_t)ours && mappings_parse(line, &own);
 	if (f)
 		fclose(f);
-	f = found ? open_maps(pid) : NULL;
+	f = found ? mappings_open(pid) : NULL;
 	found = false;
-	while (f && !found && fgets(line, sizeof line, f))
-		found = read_mapping(line, &m) && m.inode == own.inode && m.major == own.major &&
+	while (f && !found && mappings_line(f, line, sizeof line))
+		found = mappings_parse(line, &m) && m.inode == own.inode && m.major == own.major &&
 			m.minor == own.minor;
 	if (f)
 		fclose(f);
@@ -273,7 +278,7 @@ int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err)
 	char line[4200];
 	struct mapping m;
 	bool library = false, removed = false;
-	FILE *f = open_maps(pid);
+	FILE *f = mappings_open(pid);
 	int first = f ? fgetc(f) : EOF;
 	if (first == EOF) {
 		int rc = !f && errno == ENOENT
@@ -287,10 +292,9 @@ int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err)
 		return rc;
 	}
 	ungetc(first, f);
-	while (fgets(line, sizeof line, f)) {
-		line[strcspn(line, "\n")] = 0;
+	while (mappings_line(f, line, sizeof line)) {
 		library |= strstr(line, WIRE_PRELOAD_NAME) != NULL;
-		if (!read_mapping(line, &m))
+		if (!mappings_parse(line, &m))
 			continue;
 		removed |= strstr(line, "/heft") && strstr(line, " (deleted)");
 		unescape(line + m.path);

@@ -11,10 +11,11 @@
 /* The pid, as seen from here, of the process that has the file mapped: `likely`, or, if that one has
  * not (in a container the process knows itself by another number), whoever has. 0: nobody. */
 pid_t owner_of_file(const struct stat *file, pid_t likely);
+/* The pid, as seen from here, of the process in another pid namespace that has the file mapped and knows itself by the
+ * number `named`; 0: none. Those of the file's user are looked at first: others may have made many of that number. */
+pid_t owner_in_namespace(const struct stat *file, pid_t named);
 /* Whether this process, which is not ours, has it mapped. */
 bool owner_has_mapped(pid_t pid, const struct stat *file);
-/* Whether it has something mapped that we can see, and not this file. */
-bool owner_lacks(pid_t pid, const struct stat *file);
 /* Whether we may see what the process has mapped. */
 bool owner_is_readable(pid_t pid);
 /* Whether any process has the file open or mapped, one that cannot be seen from here included. Not to
