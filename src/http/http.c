@@ -509,7 +509,6 @@ int http_server_start(struct http_server **out, const struct http_options *o,
 		return heft_fail(err, HEFT_ENOMEM, "not enough memory for the HTTP server");
 	s->o = *o;
 	s->routes = routes;
-	s->queue_end = &s->queue;
 	if (!s->o.limits.body_bytes)
 		s->o.limits.body_bytes = USUAL_BODY;
 	init_threads(s);

@@ -9,7 +9,8 @@
  * if many are refused they get it at once.
  *
  * Whoever can use one address can often use its neighbours. So an IPv6 network of 64 bits counts as one
- * address, and so do all IPv4 loopback addresses but 127.0.0.1. On the Unix socket a user is an address. */
+ * address, and so do all IPv4 loopback addresses but 127.0.0.1. On the Unix socket a user is an address, and within the
+ * machine each user of an address counts apart, if the kernel tells. */
 #include "http/http_state.h"
 
 #include <arpa/inet.h>
@@ -28,7 +29,7 @@ static void set_v4(struct http_address *a, uint32_t address)
 {
 	if (address >> 24 == 127 && address != INADDR_LOOPBACK)
 		address = 127u << 24;
-	*a = (struct http_address){AF_INET, address};
+	*a = (struct http_address){.family = AF_INET, .number = address};
 }
 
 static void set_v6(struct http_address *a, const struct in6_addr *address)
@@ -49,17 +50,20 @@ static void set_address(struct client *k, const void *from)
 	const struct sockaddr_in *v4 = from;
 	const struct sockaddr_in6 *v6 = from;
 	if (k->door->local)
-		k->address = (struct http_address){AF_UNIX, k->peer.uid};
+		k->address = (struct http_address){.family = AF_UNIX, .number = k->peer.uid};
 	else if (any && any->sa_family == AF_INET)
 		set_v4(&k->address, ntohl(v4->sin_addr.s_addr));
 	else if (any && any->sa_family == AF_INET6)
 		set_v6(&k->address, &v6->sin6_addr);
+	uint32_t uid;
+	if (!k->door->local && http_loopback_user(k->fd, &uid))
+		k->address.user = uid + 1ull;
 }
 
-static bool same_address(const struct client *a, const struct client *b)
+bool http_same_address(const struct client *a, const struct client *b)
 {
 	return a->door == b->door && a->address.family == b->address.family &&
-	       a->address.number == b->address.number;
+	       a->address.number == b->address.number && a->address.user == b->address.user;
 }
 
 void http_turn_away_locked(struct client *k)
@@ -88,7 +92,8 @@ static struct client *find_slowest(const struct http_door *d, const struct clien
 {
 	struct client *slowest = NULL;
 	for (struct client *k = d->server->clients; k; k = k->next) {
-		if (k->door != d || !k->reading || k->refused || (like && !same_address(k, like)))
+		if (k->door != d || !k->reading || k->refused ||
+		    (like && !http_same_address(k, like)))
 			continue;
 		if (after(k->since_ns, http_limit_ns(0, SLOW_MS)) <= now &&
 		    (!slowest || k->since_ns < slowest->since_ns))
@@ -107,7 +112,7 @@ static bool make_room_locked(struct client *k, uint64_t now)
 	for (const struct client *o = d->server->clients; o; o = o->next) {
 		bool counts = o->door == d && !o->refused;
 		all += counts;
-		same += counts && same_address(o, k);
+		same += counts && http_same_address(o, k);
 		refused += o->door == d && o->refused;
 	}
 	if (same <= d->share && all <= d->connections)

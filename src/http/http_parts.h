@@ -58,6 +58,10 @@ struct http_local {
 int http_listen_local(const char *path, struct http_local *l, struct heft_error *err);
 /* Who is at the other end of a connection. */
 void http_peer_viewer(const struct http_local *l, int fd, struct http_viewer *viewer);
+
+/* The user whose process has the other end of this TCP connection, if that is on this machine. For shares, not for
+ * rights. False: not known. */
+bool http_loopback_user(int fd, uint32_t *uid);
 /* Raises the limit of open files for that many connections, as far as the system allows. Returns how many
  * connections there may be. */
 uint32_t http_raise_file_limit(uint32_t sockets);

@@ -26,6 +26,7 @@ struct MHD_Daemon;
 struct http_address {
 	int family;
 	uint64_t number;
+	uint64_t user; /* of this machine, and 1; 0: not known */
 };
 
 /* What clients come in by: the port, or the Unix socket */
@@ -67,6 +68,7 @@ struct http_connection {
 	struct MHD_Connection *mhd;
 	struct client *client;
 	struct http_connection *next; /* in the queue, or the list */
+	uint64_t turn;                /* in the queue */
 	char *query;
 	bool begun, head, stream, done, nul;
 	enum state state;
@@ -94,7 +96,8 @@ struct http_server {
 	pthread_mutex_t lock;
 	pthread_cond_t work, tick, calm;
 	bool stopping;
-	struct http_connection *queue, **queue_end;
+	struct http_connection *queue; /* by their turns */
+	uint64_t turn;                 /* of the last that was taken */
 	struct http_connection *waiting;
 	struct client *clients;
 	uint32_t active; /* requests that were begun and not ended */
@@ -111,6 +114,9 @@ static inline uint64_t http_limit_ns(uint32_t given_ms, uint32_t usual_ms)
 {
 	return (uint64_t)(given_ms ? given_ms : usual_ms) * 1000000;
 }
+
+/* Whether both count as one for shares. */
+bool http_same_address(const struct client *a, const struct client *b);
 
 /* ---- http_work.c */
 

@@ -101,8 +101,7 @@ static struct http_connection *next_job(struct http_server *s, bool *stopping)
 	struct http_connection *c = s->queue;
 	if (c) {
 		s->queue = c->next;
-		if (!s->queue)
-			s->queue_end = &s->queue;
+		s->turn = c->turn;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return c;
@@ -125,12 +124,20 @@ void *http_worker(void *ctx)
 	return NULL;
 }
 
+/* Everybody has the same turns: the first request of each address comes before the second ones. Else a thousand requests
+ * of one client would come before the next client's. */
 void http_enqueue_locked(struct http_server *s, struct http_connection *c)
 {
+	struct http_connection **at = &s->queue;
 	c->state = WORKING;
-	c->next = NULL;
-	*s->queue_end = c;
-	s->queue_end = &c->next;
+	c->turn = s->turn;
+	for (const struct http_connection *o = s->queue; o; o = o->next)
+		if (o->turn >= c->turn && http_same_address(o->client, c->client))
+			c->turn = o->turn + 1;
+	while (*at && (*at)->turn <= c->turn)
+		at = &(*at)->next;
+	c->next = *at;
+	*at = c;
 	pthread_cond_signal(&s->work);
 }
 

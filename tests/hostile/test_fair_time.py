@@ -4,6 +4,8 @@ owner's time, and no look takes longer than the agent has."""
 import os
 import shutil
 import signal
+import socket
+import struct
 import tempfile
 import time
 
@@ -200,3 +202,70 @@ def test_programs_whose_user_cannot_be_taken_are_apart(shared_agent):
     assert {f.partition("-")[2] for f in folders} >= {str(HONEST), str(STRANGER)}, folders
     assert agent.holds(stranger, 40)
     end_all(honest, stranger)
+
+
+# Connects as fast as it can. argv: the port, what to send (and never to read the answer), seconds.
+FLOOD = """
+import resource, socket, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+port, text, end = int(sys.argv[1]), sys.argv[2].encode(), time.monotonic() + float(sys.argv[3])
+held = []
+while time.monotonic() < end:
+    s = socket.socket()
+    s.settimeout(2)
+    try:
+        s.connect(("127.0.0.1", port))
+        s.setblocking(False)
+        s.send(text)
+    except OSError:
+        pass
+    held.append(s)
+    if len(held) > 1500:
+        held.pop(0).close()
+"""
+
+
+def kernel_knows_users_of_sockets():
+    listening = socket.create_server(("127.0.0.1", 0))
+    with listening, socket.create_connection(listening.getsockname()) as ours, socket.socket(
+            socket.AF_NETLINK, socket.SOCK_DGRAM, 4) as asking:
+        there, here = ours.getsockname(), ours.getpeername()
+        request = struct.pack("=BBBBI", socket.AF_INET, 6, 0, 0, 0xffffffff) + struct.pack("!HH", there[1], here[1])
+        request += socket.inet_aton(there[0]).ljust(16, b"\0") + socket.inet_aton(here[0]).ljust(16, b"\0")
+        request += struct.pack("=III", 0, 0xffffffff, 0xffffffff)
+        asking.settimeout(5)
+        asking.send(struct.pack("=IHHII", 16 + len(request), 20, 1, 0, 0) + request)
+        return struct.unpack_from("=IH", asking.recv(4096))[1] == 20
+
+
+HALF = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1"
+
+
+@pytest.mark.parametrize("request_line", [HALF, HALF + "\r\n\r\n"], ids=["half", "whole"])
+def test_a_flood_from_the_same_address(shared_agent, request_line):
+    """On one machine everybody has the address 127.0.0.1. Shares are those of users."""
+    try:
+        if not kernel_knows_users_of_sockets():
+            pytest.skip("this kernel does not say whose a connection is")
+    except OSError:
+        pytest.skip("this kernel does not say whose a connection is")
+    agent = shared_agent
+    honest = agent.service_of(HONEST)
+    honest.do(f"keep 40 {BLOCK}")
+    assert agent.holds(honest, 40)
+    port = agent.url.split("/")[2].split(":")[1]
+    floods = [start(["/usr/bin/python3", "-c", FLOOD, port, request_line, "8"], preexec_fn=become(STRANGER))
+              for _ in range(2)]
+    refused = asked = 0
+    slowest = 0
+    while any(flood.poll() is None for flood in floods):
+        begun = time.monotonic()
+        status, _ = agent.get(f"{honest.pid}/heap")
+        slowest = max(slowest, time.monotonic() - begun)
+        asked += 1
+        refused += status != 200
+    for flood in floods:
+        flood.communicate()
+    assert not refused, f"{refused} of {asked}"
+    assert slowest < 10  # a broken program only: a second is meant
+    end_all(honest)
