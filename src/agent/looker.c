@@ -1,7 +1,8 @@
 /* A child of the supervisor reads /proc/PID/maps for it, because the process that is looked at decides how long that takes:
  * it may have 65,000 mappings with paths of 4 KiB, or wait for a file system that does not answer while it holds the lock
  * of its memory. The supervisor has one thread and everybody waits for it, so it waits for a look no longer than
- * LOOK_MS; a looker that takes longer is killed, and the next question begins another one.
+ * LOOK_MS; a looker that takes longer is killed, and the next question begins another one. On a machine that is so busy
+ * that the looker did not come to its turn it gets more time: the process that is looked at cannot help that.
  *
  * The looker is not root. It keeps one capability (to see what others have mapped), has no descriptor but its link, and
  * is confined like a worker. It reads what the kernel writes, and nothing of a program. */
@@ -13,18 +14,25 @@
 #include "session/owner.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MS 1000000ull
-enum { LOOK_MS = 500 };
+#define BUSY_NS (200 * MS) /* of processor time: then it is given up, too */
+enum {
+	LOOK_MS = 500,
+	STARVED_MS = 5000, /* if the machine has no processor for it */
+};
 
 struct question {
 	uint32_t number;
@@ -36,12 +44,21 @@ struct question {
 struct answer {
 	uint32_t number, what;
 	int32_t pid;
+	uint64_t cost_ns;
 };
 
 /* ---- the child */
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec t = {0};
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
+}
+
 static struct answer look(const struct question *q)
 {
+	uint64_t begun = cpu_ns();
 	const struct stat file = {.st_dev = q->device, .st_ino = q->inode, .st_uid = q->uid};
 	struct answer a = {.number = q->number};
 	if (q->search) {
@@ -49,6 +66,7 @@ static struct answer look(const struct question *q)
 		a.what = a.pid ? LOOK_HAS : LOOK_LACKS;
 	} else
 		a.what = mappings_look(q->pid, &file);
+	a.cost_ns = cpu_ns() - begun;
 	return a;
 }
 
@@ -138,12 +156,43 @@ void looker_fini(struct looker *l)
 	vector_free(&l->dying);
 }
 
-/* False: there was none in time. */
-static bool receive(struct looker *l, struct answer *a)
+static uint64_t cpu_of(pid_t pid)
 {
-	uint64_t until = monotonic_ns() + LOOK_MS * MS, now;
+	clockid_t clock;
+	struct timespec t = {0};
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
+}
+
+/* Whether it would go on if there were a processor, and has not had one for long. */
+static bool is_starved(pid_t pid, uint64_t cpu_before)
+{
+	char path[64], text[512] = "";
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	const char *state = n > 0 ? strrchr(text, ')') : NULL;
+	if (!state || state[1] != ' ' || state[2] != 'R')
+		return false;
+	return cpu_of(pid) - cpu_before < BUSY_NS;
+}
+
+/* False: there was none in time. */
+static bool receive(struct looker *l, struct answer *a, uint64_t cpu_before)
+{
+	const uint64_t begun = monotonic_ns();
+	uint64_t until = begun + LOOK_MS * MS, now;
 	struct pollfd p = {.fd = l->fd, .events = POLLIN};
-	while ((now = monotonic_ns()) < until) {
+	for (;;) {
+		now = monotonic_ns();
+		if (now >= until &&
+		    (now > begun + STARVED_MS * MS || !is_starved(l->pid, cpu_before)))
+			return false;
+		if (now >= until)
+			until = now + LOOK_MS / 10 * MS;
 		int ready = poll(&p, 1, (int)((until - now) / MS) + 1);
 		if (ready == 1)
 			return recv(l->fd, a, sizeof *a, MSG_DONTWAIT) == (ssize_t)sizeof *a &&
@@ -151,7 +200,6 @@ static bool receive(struct looker *l, struct answer *a)
 		if (ready < 0 && errno != EINTR)
 			return false;
 	}
-	return false;
 }
 
 static enum look_answer ask(struct looker *l, struct question *q, pid_t *found)
@@ -160,12 +208,15 @@ static enum look_answer ask(struct looker *l, struct question *q, pid_t *found)
 	if (!begin(l))
 		return LOOK_TOO_LONG;
 	q->number = ++l->last;
+	const uint64_t begun = monotonic_ns(), cpu_before = cpu_of(l->pid);
 	if (send(l->fd, q, sizeof *q, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof *q ||
-	    !receive(l, &a)) {
+	    !receive(l, &a, cpu_before)) {
 		end(l);
 		l->given_up++;
+		l->cost_ns += monotonic_ns() - begun;
 		return LOOK_TOO_LONG;
 	}
+	l->cost_ns += a.cost_ns;
 	if (found)
 		*found = a.pid;
 	return (enum look_answer)a.what;

@@ -13,6 +13,8 @@ struct looker {
 	uint32_t last;       /* number of the last question */
 	VECTOR(pid_t) dying; /* killed, and not gone yet */
 	uint64_t given_up;   /* looks that took too long */
+	uint64_t
+		cost_ns; /* of all looks: processor time, and all the time of those that were given up */
 };
 
 enum look_answer {
@@ -25,7 +27,8 @@ enum look_answer {
 
 void looker_init(struct looker *l);
 void looker_fini(struct looker *l);
-/* Whether the process has this file (device and inode) mapped. Takes half a second at most. */
+/* Whether the process has this file (device and inode) mapped. Takes half a second at most, on a machine that has a
+ * processor for it. */
 enum look_answer looker_look(struct looker *l, pid_t pid, const struct stat *file);
 /* Who has it mapped in another pid namespace, where it has the number `named` (device, inode and user of the file count).
  * LOOK_HAS: *found is its number here. */

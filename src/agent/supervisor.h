@@ -23,15 +23,15 @@ struct share {
 	/* In this pass through the directory: time for its files, how many of them were taken and searched for */
 	uint64_t spent_ns;
 	uint32_t taken, searches;
-	uint64_t
-		again_ns; /* its files and processes have taken so long that they wait until then */
+	uint64_t again_ns; /* its files have taken so long that they wait until then, */
+	uint64_t look_ns;  /* and so have its processes */
 };
 
 /* A pass through the directory, which may take several rounds of the loop */
 struct looking {
 	void *stream; /* DIR; NULL: there is none under way */
 	uint32_t taken, refused;
-	uint64_t charged_ns; /* of this round: it is some user's time */
+	uint64_t charged_ns; /* of this slice: it is some user's time */
 };
 
 struct supervisor {
@@ -53,7 +53,7 @@ struct supervisor {
 	struct hash_index known; /* of the list, while the directory is looked through */
 	struct unseen *unseen;   /* a ring */
 	uint32_t unseen_count;
-	bool said_unseen;
+	bool said_unseen, said_slow;
 	struct looking looking;
 	struct looker looker;
 	VECTOR(struct share) shares;

@@ -25,6 +25,7 @@
 #define LIMIT_EVERY_NS (60000 * MS)
 #define UNSEEN_AGAIN_NS (60000 * MS)
 #define ENDING_AGAIN_NS (500 * MS)
+#define SLOW_AGAIN_NS (2000 * MS)
 #define SAY_AGAIN_NS (60000 * MS)
 
 enum {
@@ -38,6 +39,15 @@ enum {
 		4096, /* files whose process cannot be seen: remembered, not searched for again */
 	SHARE_LEAST = 16,
 };
+
+/* What this process and its looker have done so far, in time of a processor: how busy others keep the machine is nobody's
+ * fault here. A look that was given up counts as a whole. */
+static uint64_t spent_ns(const struct supervisor *a)
+{
+	struct timespec t = {0};
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec + a->looker.cost_ns;
+}
 
 /* ---- shares */
 
@@ -66,7 +76,7 @@ static void begin_shares(struct supervisor *a, uint64_t now)
 		struct share *s = &a->shares.items[i];
 		s->spent_ns = s->taken = s->searches = 0;
 		bool said = s->said_ns && now - s->said_ns < SAY_AGAIN_NS;
-		if (!s->processes && now >= s->again_ns && !said)
+		if (!s->processes && now >= s->again_ns && now >= s->look_ns && !said)
 			a->shares.items[i--] = a->shares.items[--a->shares.count];
 	}
 }
@@ -90,13 +100,13 @@ static bool must_wait(const struct share *s, uint64_t now)
 bool supervisor_was_replaced(struct supervisor *a, const struct supervised *c)
 {
 	struct share *s = share_of(a, c->file.uid);
-	uint64_t begun = monotonic_ns();
-	if (!s || begun < s->again_ns)
+	uint64_t begun = spent_ns(a);
+	if (!s || monotonic_ns() < s->look_ns)
 		return false;
 	bool replaced = supervised_was_replaced(c, &a->looker);
-	uint64_t now = monotonic_ns();
-	if (now - begun > DEAR_NS)
-		s->again_ns = now + USER_REST * (now - begun);
+	uint64_t took = spent_ns(a) - begun;
+	if (took > DEAR_NS)
+		s->look_ns = monotonic_ns() + USER_REST * took;
 	return replaced;
 }
 
@@ -201,17 +211,26 @@ static struct unseen *find_unseen(struct supervisor *a, int32_t named_pid, uint6
 }
 
 static void remember_unseen(struct supervisor *a, int32_t named_pid, uint64_t start_tsc,
-			    const char *name)
+			    const char *name, bool slow)
 {
 	struct unseen *u = find_unseen(a, named_pid, start_tsc);
 	uint32_t looks = u ? u->looks + 1 : 1;
 	bool ending = looks < ENDING_LOOKS;
 	if (!u)
 		u = &a->unseen[a->unseen_count++ % UNSEEN_KNOWN];
-	*u = (struct unseen){named_pid, start_tsc,
-			     monotonic_ns() + (ending ? ENDING_AGAIN_NS : UNSEEN_AGAIN_NS), looks};
+	/* Slow looks are charged, so they may be repeated sooner. */
+	uint64_t wait = slow ? SLOW_AGAIN_NS : ending ? ENDING_AGAIN_NS : UNSEEN_AGAIN_NS;
+	*u = (struct unseen){named_pid, start_tsc, monotonic_ns() + wait, looks};
 	a->rescan = true;
 	if (ending)
+		return;
+	if (slow && !a->said_slow)
+		supervisor_say(a,
+			       "%s/%s: its process takes too long to look at (mappings); it is not "
+			       "profiled for now",
+			       a->o->dir, name);
+	a->said_slow |= slow;
+	if (slow)
 		return;
 	if (!a->said_unseen)
 		supervisor_say(a,
@@ -266,6 +285,7 @@ static void look_at_ready_file(struct supervisor *a, const char *name, const str
 		return;
 	}
 	bool search = s->searches < SEARCH_MOST;
+	const uint64_t given_up = a->looker.given_up;
 	switch (supervised_open(&c, a->dir.fd, name, &a->looker, search)) {
 	case SUPERVISED_TAKEN:
 		s->taken++; /* take may move it */
@@ -278,7 +298,7 @@ static void look_at_ready_file(struct supervisor *a, const char *name, const str
 	case SUPERVISED_LATER: a->rescan |= is_young(st); break;
 	case SUPERVISED_UNSEEN:
 		if (search)
-			remember_unseen(a, pid, start_tsc, name);
+			remember_unseen(a, pid, start_tsc, name, a->looker.given_up > given_up);
 		a->rescan = true;
 		s->searches++;
 		break;
@@ -294,15 +314,15 @@ static void look_at_file(struct supervisor *a, const char *name)
 	if (!session_file_name(name, &pid, &start_tsc) || is_known(a, pid, start_tsc) ||
 	    fstatat(a->dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
 		return;
-	uint64_t begun = monotonic_ns();
+	uint64_t begun = spent_ns(a);
 	struct share *s = share_of(a, st.st_uid);
-	if (!s || must_wait(s, begun)) {
+	if (!s || must_wait(s, monotonic_ns())) {
 		a->more |= s && s->taken;
 		a->rescan = true;
 		return;
 	}
 	look_at_ready_file(a, name, &st, s);
-	uint64_t took = monotonic_ns() - begun;
+	uint64_t took = spent_ns(a) - begun;
 	a->looking.charged_ns += took;
 	s = share_of(a, st.st_uid);
 	if (s)
@@ -339,32 +359,37 @@ static bool scan_slice(struct supervisor *a, uint64_t begun)
 {
 	struct looking *l = &a->looking;
 	uint32_t before = l->taken;
-	struct dirent *e = NULL;
+	bool all = false;
 	l->charged_ns = 0;
 	if (!index_known(a))
 		return false;
-	while (l->taken - before < TAKE_MOST && monotonic_ns() - begun < SLICE_NS + l->charged_ns &&
-	       (e = readdir(l->stream)))
-		look_at_file(a, e->d_name);
+	while (!all && l->taken - before < TAKE_MOST &&
+	       spent_ns(a) - begun < SLICE_NS + l->charged_ns) {
+		const struct dirent *e = readdir(l->stream);
+		all = !e;
+		if (e)
+			look_at_file(a, e->d_name);
+	}
 	bool taken = l->taken != before;
-	if (!e)
+	if (all)
 		end_pass(a, monotonic_ns());
 	return taken;
 }
 
 void supervisor_scan(struct supervisor *a)
 {
-	uint64_t begun = monotonic_ns();
+	uint64_t now = monotonic_ns(), begun = spent_ns(a);
 	a->more |= session_dir_changed(&a->dir);
-	if (begun < a->scan_not_before_ns ||
-	    !(a->looking.stream || a->more || (a->rescan && begun >= a->scan_again_ns)))
+	if (now < a->scan_not_before_ns ||
+	    !(a->looking.stream || a->more || (a->rescan && now >= a->scan_again_ns)))
 		return;
-	if (!a->looking.stream && !begin_pass(a, begun))
+	if (!a->looking.stream && !begin_pass(a, now))
 		return;
 	bool taken = scan_slice(a, begun);
 	/* A directory in which nothing is found gets a part of the time. */
-	uint64_t now = monotonic_ns(), took = now - begun, charged = a->looking.charged_ns;
-	a->scan_not_before_ns = now + (taken ? 1 : REST) * (took > charged ? took - charged : 0);
+	uint64_t took = spent_ns(a) - begun, charged = a->looking.charged_ns;
+	a->scan_not_before_ns = monotonic_ns() +
+				(taken ? 1 : REST) * (took > charged ? took - charged : 0);
 }
 
 void supervisor_stop_scan(struct supervisor *a)
