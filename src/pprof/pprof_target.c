@@ -10,6 +10,7 @@
 
 #include "hosted/monotonic.h"
 #include "hosted/program_name.h"
+#include "pprof/latest_images.h"
 #include "pprof/pprof_text.h"
 
 #include <inttypes.h>
@@ -183,6 +184,17 @@ bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
 	return *list != NULL;
 }
 
+static void write_choice(FILE *out, const struct pprof_target *t, const struct source_process *p,
+			 bool replaced)
+{
+	if (replaced) /* its pid leads to another one */
+		return;
+	fprintf(out, "  /debug/pprof/%" PRId32 "/%s  ", p->pid, t->name);
+	pprof_write_program(out, p);
+	fputs(p->running ? "\n" : "  (ended)\n", out);
+}
+
+/* Running ones first, then the ended ones, the latest first. */
 static void refuse_several(const struct source *s, const struct pprof_target *t,
 			   struct http_answer *a)
 {
@@ -195,12 +207,15 @@ static void refuse_several(const struct source *s, const struct pprof_target *t,
 		free(list);
 		return;
 	}
+	bool *replaced = latest_images_replaced(list, count, false);
 	fputs("several processes are profiled here; name one:\n", p.out);
-	for (uint32_t i = 0; i < count; i++) {
-		fprintf(p.out, "  /debug/pprof/%" PRId32 "/%s  ", list[i].pid, t->name);
-		pprof_write_program(p.out, &list[i]);
-		fputs(list[i].running ? "\n" : "  (ended)\n", p.out);
-	}
+	for (uint32_t i = 0; i < count; i++)
+		if (list[i].running)
+			write_choice(p.out, t, &list[i], replaced && replaced[i]);
+	for (uint32_t i = count; i-- > 0;)
+		if (!list[i].running)
+			write_choice(p.out, t, &list[i], replaced && replaced[i]);
+	free(replaced);
 	free(list);
 	http_answer_header(a, "X-Go-Pprof", "1");
 	pprof_page_answer(&p, a, 409, "text/plain; charset=utf-8");
@@ -215,10 +230,8 @@ static const struct source_entry *choose(const struct source *s, const struct so
 	const struct source_entry *found = NULL;
 	for (uint32_t i = 0; i < count; i++) {
 		bool fits = !t->named || list[i].pid == t->pid;
-		/* What another user's session file claims to be comes after a process that runs, or was there first. */
-		bool later = !found ||
-			     (list[i].uid == found->uid ? list[i].running >= found->running
-							: list[i].running > found->running);
+		bool later = !found || latest_image_is(list[i].running, list[i].uid, found->running,
+						       found->uid);
 		if (fits && later)
 			found = &list[i];
 	}

@@ -297,13 +297,9 @@ static void answer_cmdline(struct pprof_routes *r, const struct pprof_target *t,
 			   struct http_answer *a)
 {
 	struct source_process p;
-	size_t length = 0;
 	if (!pprof_find_process(&r->source, t, &p, a))
 		return;
-	while (length < sizeof p.command && p.command[length])
-		length += strnlen(p.command + length, sizeof p.command - length) + 1;
-	length = length && length <= sizeof p.command ? length - 1
-						      : length; /* no NUL behind the last */
+	size_t length = p.command_bytes ? p.command_bytes - 1 : 0; /* no NUL behind the last */
 	char *copy = malloc(length + 1);
 	if (!copy) {
 		pprof_refuse(a, 500, "not enough memory");
@@ -360,14 +356,17 @@ static bool parse_control(const struct http_request *q, struct source_control *c
 {
 	const char *sample = http_query(q, "sample"), *rate = http_query(q, "rate");
 	*c = (struct source_control){.set_on = sample != NULL, .set_rate = rate != NULL};
-	if (sample)
-		c->on = strcmp(sample, "on") == 0;
+	if (sample) {
+		c->automatic = strcmp(sample, "auto") == 0;
+		c->on = c->automatic || strcmp(sample, "on") == 0;
+	}
 	if (sample && !c->on && strcmp(sample, "off") != 0)
-		pprof_refuse(a, 400, "invalid value for \"sample\" - on or off");
+		pprof_refuse(a, 400, "invalid value for \"sample\" - on, off or auto");
 	else if (rate && size_parse(rate, &c->rate_bytes))
 		pprof_refuse(a, 400, "invalid value for \"rate\" - bytes as in 512k or 1M");
 	else if (!sample && !rate)
-		pprof_refuse(a, 400, "nothing to switch: sample=on, sample=off or rate=1M");
+		pprof_refuse(a, 400,
+			     "nothing to switch: sample=on, sample=off, sample=auto or rate=1M");
 	else
 		return true;
 	return false;
@@ -398,7 +397,10 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 		return;
 	}
 	http_answer_text(a, 200, "process %" PRId32 ":%s%s%s\n", p.pid,
-			 c.set_on ? (c.on ? " sampling on" : " sampling off") : "",
+			 c.automatic ? " sampling auto"
+			 : !c.set_on ? ""
+			 : c.on      ? " sampling on"
+				     : " sampling off",
 			 c.set_on && c.set_rate ? "," : "", c.set_rate ? " rate set" : "");
 }
 

@@ -56,7 +56,8 @@ static inline struct source_process *fake_process(struct fake_source *f, int32_t
 	/* program, "-x", "a b" */
 	size_t length = strlen(p->exe) + 1;
 	memcpy(p->command, p->exe, length);
-	memcpy(p->command + length, "-x\0a b\0", 8);
+	memcpy(p->command + length, "-x\0a b", 7);
+	p->command_bytes = (uint32_t)length + 7;
 	if (!running)
 		snprintf(p->ended, sizeof p->ended, "killed by SIGKILL");
 	return p;
