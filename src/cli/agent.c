@@ -148,8 +148,7 @@ static void warn_of_disk(const struct agent_command *a)
 	if (statfs(a->o.dir, &fs) || fs.f_type == TMPFS_MAGIC || a->quiet)
 		return;
 	snprintf(text, sizeof text,
-		 "%s is on a disk, not in memory (tmpfs): each process takes some 20 ms longer to "
-		 "start and to end",
+		 "%s is not in memory (tmpfs): each process takes 20 ms longer to start and to end",
 		 a->o.dir);
 	say(text);
 }
@@ -165,9 +164,15 @@ static void served(void *ctx, const char *place)
 {
 	struct agent_command *a = ctx;
 	live_server_forget(&a->server);
-	if (!a->quiet)
-		cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", place,
-			 a->o.dir);
+	if (a->quiet)
+		return;
+	cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", place, a->o.dir);
+	struct heft_error ignored;
+	char library[4096];
+	if (!cli_locate_preload(library, sizeof library, &ignored))
+		cli_putf(stderr,
+			 "heft agent: their other variables: LD_PRELOAD=%s HEFT_SAMPLE=512k\n",
+			 library);
 }
 
 int cmd_agent(int argc, char **argv)
