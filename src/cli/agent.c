@@ -9,6 +9,7 @@
 #include "cli/agent_processes.h"
 
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -195,7 +196,8 @@ int cmd_agent(int argc, char **argv)
 	if (!rc)
 		rc = choose_dirs(&a, &err);
 	if (!rc) {
-		umask(077); /* only its user may read what it saves */
+		umask(077);               /* only its user may read what it saves */
+		signal(SIGPIPE, SIG_IGN); /* whoever reads the log may be gone */
 		warn_of_disk(&a);
 		choose_cache(&a);
 		a.o.say = a.quiet ? NULL : say;

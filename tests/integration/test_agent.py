@@ -467,6 +467,21 @@ def test_an_agent_of_a_user(compiled, tmp_path, public_heft):
     assert agent.returncode == 0
 
 
+def test_nobody_reads_the_log(compiled, tmp_path):
+    """heft agent | head -1: what reads the log is gone. The agent is not."""
+    agent = start([HEFT, "agent", "-v", "--dir", tmp_path / "run", "--output-dir", tmp_path,  # noqa: F811
+                   "--listen", "127.0.0.1:0"])
+    assert any(b"serving" in line for line in agent.stderr)
+    agent.stderr.close()
+    program = start([compiled("service.c")], env=session_env(tmp_path / "run"), stdin=subprocess.PIPE)
+    program.communicate(f"keep 60 {BLOCK}\nexit 0\n".encode(), timeout=30)
+    saved = tmp_path / f"heft.service.{program.pid}.heft"
+    wait_until(saved.exists, what="the recording, although nobody can be told")
+    agent.terminate()
+    assert agent.wait(timeout=30) == 0
+    agent.stdout.close()
+
+
 def test_files_that_somebody_only_holds_open(agent, compiled):
     """They have no process that can be seen: they are left alone, and nobody waits for them."""
     size, begin = session_file_facts(agent, compiled)
