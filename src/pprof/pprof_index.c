@@ -154,29 +154,42 @@ static void write_process(FILE *out, const struct source_process *p, bool replac
 	write_unseen(out, p);
 }
 
-void pprof_write_index(FILE *out, const struct source_process *list, uint32_t count, const char *up,
-		       const char *token)
+static void write_none(FILE *out)
 {
-	bool *replaced = latest_images_replaced(list, count, false);
-	fputs(head, out);
-	if (!count)
-		fputs("<p>No process is being profiled. <code>heft agent</code> shows programs "
-		      "that "
-		      "were started with <code>LD_PRELOAD</code>, <code>HEFT_SAMPLE</code> and "
-		      "<code>HEFT_DIR</code>: see <code>man heft-agent</code>.</p>\n",
-		      out);
-	else
-		fputs("<table><tr><th>pid</th><th>program</th><th>state</th><th>sampling</th>"
-		      "<th>live</th><th>objects</th><th>profiles</th></tr>\n",
-		      out);
-	for (uint32_t i = 0; i < count; i++)
-		if (list[i].running)
-			write_process(out, &list[i], replaced && replaced[i], up, token);
-	for (uint32_t i = count; i-- > 0;)
-		if (!list[i].running)
-			write_process(out, &list[i], replaced && replaced[i], up, token);
+	fputs("<p>No process is being profiled. <code>heft agent</code> shows programs that "
+	      "were started with <code>LD_PRELOAD</code>, <code>HEFT_SAMPLE</code> and "
+	      "<code>HEFT_DIR</code>: see <code>man heft-agent</code>.</p>\n",
+	      out);
+}
+
+static void write_table(FILE *out, const struct pprof_list *l, const char *up, const char *token)
+{
+	bool *replaced = latest_images_replaced(l->processes, l->count, false);
+	fputs("<table><tr><th>pid</th><th>program</th><th>state</th><th>sampling</th>"
+	      "<th>live</th><th>objects</th><th>profiles</th></tr>\n",
+	      out);
+	for (uint32_t i = 0; i < l->count; i++)
+		if (l->processes[i].running)
+			write_process(out, &l->processes[i], replaced && replaced[i], up, token);
+	for (uint32_t i = l->count; i-- > 0;)
+		if (!l->processes[i].running)
+			write_process(out, &l->processes[i], replaced && replaced[i], up, token);
+	fputs("</table>\n", out);
 	free(replaced);
-	fputs(count ? "</table>\n" : "", out);
+}
+
+void pprof_write_index(FILE *out, const struct pprof_list *l, const char *up, const char *token)
+{
+	fputs(head, out);
+	if (l->count)
+		write_table(out, l, up, token);
+	else if (!l->silent)
+		write_none(out);
+	if (l->silent)
+		fprintf(out,
+			"<p>Not shown: %" PRIu32 " %s. The worker that reads the samples does not "
+			"answer; the log of heft agent says why. Please try again.</p>\n",
+			l->silent, l->silent == 1 ? "process" : "processes");
 	fputs("<p><b>heap</b>: what is live now. <b>allocs</b>: all that was allocated. With "
 	      "<code>?seconds=30</code>: what changed meanwhile.</p>\n"
 	      "<p><code>go tool pprof http://HOST:PORT/debug/pprof/PID/heap</code></p>\n"

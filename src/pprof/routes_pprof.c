@@ -407,13 +407,12 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 static void answer_index(struct pprof_routes *r, const struct http_request *q,
 			 const struct pprof_target *t, struct http_answer *a)
 {
-	struct source_process *list;
-	uint32_t count;
+	struct pprof_list list;
 	struct pprof_page p;
-	if (!pprof_describe_all(&r->source, t, &list, &count, a))
+	if (!pprof_describe_all(&r->source, t, &list, a))
 		return;
 	if (pprof_page_open(&p, a)) {
-		pprof_write_index(p.out, list, count, strchr(q->rest, '/') ? "../" : "",
+		pprof_write_index(p.out, &list, strchr(q->rest, '/') ? "../" : "",
 				  http_query(q, "token"));
 		pprof_page_answer(&p, a, 200, "text/html; charset=utf-8");
 		http_answer_header(a, "Content-Security-Policy",
@@ -421,7 +420,7 @@ static void answer_index(struct pprof_routes *r, const struct http_request *q,
 				   "frame-ancestors 'none'; base-uri 'none'");
 		http_answer_header(a, "Referrer-Policy", "no-referrer");
 	}
-	free(list);
+	free(list.processes);
 }
 
 /* ---- dispatch */
@@ -476,15 +475,14 @@ static void answer_metrics(void *ctx, const struct http_request *q, struct http_
 {
 	struct pprof_routes *r = ctx;
 	const struct pprof_target all = {.viewer = q->viewer};
-	struct source_process *list;
-	uint32_t count;
+	struct pprof_list list;
 	struct http_stats stats;
 	struct pprof_page p;
-	if (!pprof_describe_all(&r->source, &all, &list, &count, a))
+	if (!pprof_describe_all(&r->source, &all, &list, a))
 		return;
 	http_request_stats(q, &stats);
 	if (pprof_page_open(&p, a)) {
-		metrics_write(p.out, list, count, &stats);
+		metrics_write(p.out, list.processes, list.count, &stats);
 		if (r->source.state && q->viewer.sees == HTTP_SEES_ALL) {
 			struct source_state state;
 			r->source.state(r->source.ctx, &state);
@@ -492,7 +490,7 @@ static void answer_metrics(void *ctx, const struct http_request *q, struct http_
 		}
 		pprof_page_answer(&p, a, 200, "text/plain; version=0.0.4; charset=utf-8");
 	}
-	free(list);
+	free(list.processes);
 }
 
 static void answer_health(void *ctx, const struct http_request *q, struct http_answer *a)

@@ -181,6 +181,25 @@ TEST_WITH(test_images_of_a_pid, start, stop)
 	reply_free(&r);
 }
 
+/* A process that nobody can describe for a moment does not vanish from the page without a word. */
+TEST_WITH(test_silent_process, start, stop)
+{
+	struct http_reply r = client_ask(port, "GET /debug/pprof/", "", "");
+	assert_null(strstr(r.body, "Not shown"));
+	reply_free(&r);
+	fake.silent_key = 1;
+	r = client_ask(port, "GET /debug/pprof/", "", "");
+	assert_int_equal(r.status, 200);
+	assert_non_null(strstr(r.body, "Not shown: 1 process."));
+	assert_null(strstr(r.body, "No process is being profiled"));
+	reply_free(&r);
+	fake_process(&fake, 200, "/x/other", true);
+	r = client_ask(port, "GET /debug/pprof/", "", "");
+	assert_non_null(strstr(r.body, "href=\"200/heap\""));
+	assert_non_null(strstr(r.body, "Not shown: 1 process."));
+	reply_free(&r);
+}
+
 /* server --save '' --dir x */
 TEST_WITH(test_empty_arguments, start, stop)
 {
