@@ -9,6 +9,7 @@
 #include "cli/agent_processes.h"
 
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -148,8 +149,7 @@ static void warn_of_disk(const struct agent_command *a)
 	if (statfs(a->o.dir, &fs) || fs.f_type == TMPFS_MAGIC || a->quiet)
 		return;
 	snprintf(text, sizeof text,
-		 "%s is on a disk, not in memory (tmpfs): each process takes some 20 ms longer to "
-		 "start and to end",
+		 "%s is not in memory (tmpfs): each process takes 20 ms longer to start and to end",
 		 a->o.dir);
 	say(text);
 }
@@ -165,9 +165,15 @@ static void served(void *ctx, const char *place)
 {
 	struct agent_command *a = ctx;
 	live_server_forget(&a->server);
-	if (!a->quiet)
-		cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", place,
-			 a->o.dir);
+	if (a->quiet)
+		return;
+	cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", place, a->o.dir);
+	struct heft_error ignored;
+	char library[4096];
+	if (!cli_locate_preload(library, sizeof library, &ignored))
+		cli_putf(stderr,
+			 "heft agent: their other variables: LD_PRELOAD=%s HEFT_SAMPLE=512k\n",
+			 library);
 }
 
 int cmd_agent(int argc, char **argv)
@@ -190,7 +196,8 @@ int cmd_agent(int argc, char **argv)
 	if (!rc)
 		rc = choose_dirs(&a, &err);
 	if (!rc) {
-		umask(077); /* only its user may read what it saves */
+		umask(077);               /* only its user may read what it saves */
+		signal(SIGPIPE, SIG_IGN); /* whoever reads the log may be gone */
 		warn_of_disk(&a);
 		choose_cache(&a);
 		a.o.say = a.quiet ? NULL : say;

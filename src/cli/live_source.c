@@ -31,18 +31,18 @@ static uint64_t age_ns(const struct process *p, const struct trace_process *f)
 	return now > start ? now - start : 0;
 }
 
-/* Copies the arguments one after another, each with its NUL, and one more NUL at the end. */
-static void copy_command(const struct trace_process *f, char *to, size_t size)
+/* Copies as many arguments as there is room for, one after another, each with its NUL. */
+static void copy_command(const struct trace_process *f, struct source_process *out)
 {
 	size_t at = 0;
 	for (uint32_t i = 0; i < f->argc; i++) {
 		size_t n = strlen(f->argv[i]) + 1;
-		if (at + n + 1 > size)
+		if (at + n > sizeof out->command)
 			break;
-		memcpy(to + at, f->argv[i], n);
+		memcpy(out->command + at, f->argv[i], n);
 		at += n;
 	}
-	to[at] = 0;
+	out->command_bytes = (uint32_t)at;
 }
 
 static void describe_sight(struct process *p, const struct sampled_sums *sums,
@@ -102,7 +102,7 @@ static void describe_process(struct process *p, struct source_process *out)
 	out->uid = p->view.file.uid;
 	out->sampled = p->view.sampled;
 	snprintf(out->exe, sizeof out->exe, "%s", facts.exe);
-	copy_command(&facts, out->command, sizeof out->command);
+	copy_command(&facts, out);
 	if (p->view.sampled) {
 		sampled_see_peak(p);
 		sampled_sums(p, &sums);
@@ -201,6 +201,15 @@ static void drop(void *ctx, void *profile)
 	profile_free(profile);
 }
 
+static void switch_sampling(struct process *p, const struct source_control *c)
+{
+	bool on = c->set_on ? c->on : atomic_load(&p->view.session.header->sampling.on) != 0;
+	if (!c->automatic || c->set_rate) /* automatic: it begins with this rate */
+		sampled_control(p, on, c->set_rate ? c->rate_bytes : 0);
+	if (c->automatic)
+		sampled_control_automatic(p);
+}
+
 static int control(void *ctx, uint64_t key, const struct source_control *c, struct heft_error *err)
 {
 	struct live_source *s = ctx;
@@ -219,10 +228,7 @@ static int control(void *ctx, uint64_t key, const struct source_control *c, stru
 			       "heft run --sample samples it.",
 			       p->pid);
 	else
-		sampled_control(p,
-				c->set_on ? c->on
-					  : atomic_load(&p->view.session.header->sampling.on) != 0,
-				c->set_rate ? c->rate_bytes : 0);
+		switch_sampling(p, c);
 	process_set_release(s->set, p);
 	return rc;
 }

@@ -43,7 +43,7 @@ int serve_options_check(const struct serve_options *o, const struct cli_verb *ve
 	if (alone && !serve_options_wanted(o))
 		return cli_usage_error(verb, "%s needs --listen", alone);
 	if (o->listen && !serve_options_wanted(o))
-		return cli_usage_error(verb, "--listen=none needs --socket");
+		return cli_usage_error(verb, "--listen none needs --socket");
 	if ((o->tls.cert || o->tls.key || o->tls.client_ca) && !has_port(o))
 		return cli_usage_error(verb, "--tls-cert needs --listen");
 	return serve_options_check_tls(o, verb);

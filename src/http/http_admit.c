@@ -113,13 +113,18 @@ static bool names_are_own(struct http_connection *c, bool identified)
 
 static void refuse_unknown(struct http_connection *c)
 {
-	if (!c->server->o.tokens)
-		http_answer_text(&c->answer, 403, "a client certificate is needed\n");
+	const struct http_options *o = &c->server->o;
+	if (!o->tokens)
+		http_answer_text(&c->answer, 403,
+				 "a client certificate is needed that an authority of this server "
+				 "(--tls-client-ca) has signed\n");
 	else
 		http_answer_text(
 			&c->answer, 401,
 			"a token is needed: the header \"Authorization: Bearer TOKEN\", "
-			"?token=TOKEN,\nor http://x:TOKEN@... where programs take passwords\n");
+			"?token=TOKEN,\nor http%s://x:TOKEN@... where programs take passwords%s\n",
+			o->tls ? "s" : "",
+			o->tls && o->tls->client_ca ? "; or a client certificate" : "");
 }
 
 /* Checks who asks, and fills in whose things it may see. True: the request is allowed. A token says more than

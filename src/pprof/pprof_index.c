@@ -1,13 +1,18 @@
 /* The page of /debug/pprof/: the processes, and links to their profiles. Plain HTML without scripts,
  * readable in a terminal's browser too. Names come from strangers' programs: they are escaped, and
- * what would not show is spelt out (export_names.h). */
+ * what would not show is spelt out (export_names.h).
+ *
+ * Running processes come first, in order of their start, then the ended ones, the latest first. A link names a pid, so
+ * an image that another one has replaced has none: it would lead to the other's profile. */
 #include "pprof/pprof_pages.h"
 
 #include "export/export_names.h"
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
+#include "pprof/latest_images.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_LETTERS = 60, COMMAND_LETTERS = 160 };
@@ -54,9 +59,9 @@ static void write_link(FILE *out, const struct source_process *p, const char *up
 
 static void write_command(FILE *out, const struct source_process *p)
 {
-	const char *end = p->command + sizeof p->command;
+	const char *end = p->command + p->command_bytes;
 	size_t most = COMMAND_LETTERS;
-	for (const char *at = p->command; at < end && *at && most > 1;) {
+	for (const char *at = p->command; at < end && most > 1;) {
 		if (at != p->command)
 			putc(' ', out);
 		most -= export_name_xml(out, at, most);
@@ -109,7 +114,17 @@ static void write_unseen(FILE *out, const struct source_process *p)
 	fputs("</td></tr>\n", out);
 }
 
-static void write_process(FILE *out, const struct source_process *p, const char *up,
+static void write_links(FILE *out, const struct source_process *p, const char *up,
+			const char *token)
+{
+	write_link(out, p, up, "heap", "", token, "heap");
+	write_link(out, p, up, "heap", "debug=1", token, "(text)");
+	write_link(out, p, up, "allocs", "", token, "allocs");
+	write_link(out, p, up, "allocs", "debug=1", token, "(text)");
+	write_link(out, p, up, "cmdline", "", token, "cmdline");
+}
+
+static void write_process(FILE *out, const struct source_process *p, bool replaced, const char *up,
 			  const char *token)
 {
 	char name[PROGRAM_NAME], count[NUMBER_WORDS];
@@ -131,28 +146,50 @@ static void write_process(FILE *out, const struct source_process *p, const char 
 		number_count(count, p->live_objects > 0 ? (uint64_t)p->live_objects : 0);
 		fprintf(out, "</td><td class=\"n\">%s</td><td>", count);
 	}
-	write_link(out, p, up, "heap", "", token, "heap");
-	write_link(out, p, up, "heap", "debug=1", token, "(text)");
-	write_link(out, p, up, "allocs", "", token, "allocs");
-	write_link(out, p, up, "allocs", "debug=1", token, "(text)");
-	write_link(out, p, up, "cmdline", "", token, "cmdline");
+	if (replaced)
+		fputs("in its recording only", out);
+	else
+		write_links(out, p, up, token);
 	fputs("</td></tr>\n", out);
 	write_unseen(out, p);
 }
 
-void pprof_write_index(FILE *out, const struct source_process *list, uint32_t count, const char *up,
-		       const char *token)
+static void write_none(FILE *out)
+{
+	fputs("<p>No process is being profiled. <code>heft agent</code> shows programs that "
+	      "were started with <code>LD_PRELOAD</code>, <code>HEFT_SAMPLE</code> and "
+	      "<code>HEFT_DIR</code>: see <code>man heft-agent</code>.</p>\n",
+	      out);
+}
+
+static void write_table(FILE *out, const struct pprof_list *l, const char *up, const char *token)
+{
+	bool *replaced = latest_images_replaced(l->processes, l->count, false);
+	fputs("<table><tr><th>pid</th><th>program</th><th>state</th><th>sampling</th>"
+	      "<th>live</th><th>objects</th><th>profiles</th></tr>\n",
+	      out);
+	for (uint32_t i = 0; i < l->count; i++)
+		if (l->processes[i].running)
+			write_process(out, &l->processes[i], replaced && replaced[i], up, token);
+	for (uint32_t i = l->count; i-- > 0;)
+		if (!l->processes[i].running)
+			write_process(out, &l->processes[i], replaced && replaced[i], up, token);
+	fputs("</table>\n", out);
+	free(replaced);
+}
+
+void pprof_write_index(FILE *out, const struct pprof_list *l, const char *up, const char *token)
 {
 	fputs(head, out);
-	if (!count)
-		fputs("<p>No process is being profiled.</p>\n", out);
-	else
-		fputs("<table><tr><th>pid</th><th>program</th><th>state</th><th>sampling</th>"
-		      "<th>live</th><th>objects</th><th>profiles</th></tr>\n",
-		      out);
-	for (uint32_t i = 0; i < count; i++)
-		write_process(out, &list[i], up, token);
-	fputs(count ? "</table>\n" : "", out);
+	if (l->count)
+		write_table(out, l, up, token);
+	else if (!l->silent)
+		write_none(out);
+	if (l->silent)
+		fprintf(out,
+			"<p>Not shown: %" PRIu32 " %s. The worker that reads the samples does not "
+			"answer; the log of heft agent says why. Please try again.</p>\n",
+			l->silent, l->silent == 1 ? "process" : "processes");
 	fputs("<p><b>heap</b>: what is live now. <b>allocs</b>: all that was allocated. With "
 	      "<code>?seconds=30</code>: what changed meanwhile.</p>\n"
 	      "<p><code>go tool pprof http://HOST:PORT/debug/pprof/PID/heap</code></p>\n"

@@ -10,6 +10,7 @@
 
 #include "hosted/monotonic.h"
 #include "hosted/program_name.h"
+#include "pprof/latest_images.h"
 #include "pprof/pprof_text.h"
 
 #include <inttypes.h>
@@ -159,49 +160,66 @@ static void add_time(struct patience *p, uint32_t uid, uint64_t ns)
 }
 
 bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
-			struct source_process **list, uint32_t *count, struct http_answer *a)
+			struct pprof_list *list, struct http_answer *a)
 {
 	struct source_entry *entries = NULL;
 	struct heft_error ignored;
 	uint32_t found = 0;
-	*count = 0;
+	*list = (struct pprof_list){0};
 	if (!list_visible(s, t, &entries, &found, a))
 		return false;
-	*list = calloc((size_t)found + 1, sizeof **list);
+	list->processes = calloc((size_t)found + 1, sizeof *list->processes);
 	struct patience patience = {0};
-	for (uint32_t i = 0; *list && i < found; i++) {
-		if ((t->named && entries[i].pid != t->pid) || is_over(&patience, entries[i].uid))
+	for (uint32_t i = 0; list->processes && i < found; i++) {
+		if (t->named && entries[i].pid != t->pid)
 			continue;
+		struct source_process *p = &list->processes[list->count];
 		uint64_t begun = monotonic_ns();
-		if (describe_visible(s, t, entries[i].key, &(*list)[*count], &ignored) == 0)
-			++*count; /* else it is gone by now */
+		int rc = is_over(&patience, entries[i].uid)
+				 ? HEFT_EBUSY
+				 : describe_visible(s, t, entries[i].key, p, &ignored);
+		list->count += rc == 0; /* others are gone by now */
+		list->silent += rc == HEFT_EBUSY;
 		add_time(&patience, entries[i].uid, monotonic_ns() - begun);
 	}
 	free(entries);
-	if (!*list)
+	if (!list->processes)
 		pprof_refuse(a, 500, "not enough memory");
-	return *list != NULL;
+	return list->processes != NULL;
 }
 
+static void write_choice(FILE *out, const struct pprof_target *t, const struct source_process *p,
+			 bool replaced)
+{
+	if (replaced) /* its pid leads to another one */
+		return;
+	fprintf(out, "  /debug/pprof/%" PRId32 "/%s  ", p->pid, t->name);
+	pprof_write_program(out, p);
+	fputs(p->running ? "\n" : "  (ended)\n", out);
+}
+
+/* Running ones first, then the ended ones, the latest first. */
 static void refuse_several(const struct source *s, const struct pprof_target *t,
 			   struct http_answer *a)
 {
-	struct source_process *list;
+	struct pprof_list list;
 	struct pprof_page p;
-	uint32_t count;
-	if (!pprof_describe_all(s, t, &list, &count, a))
+	if (!pprof_describe_all(s, t, &list, a))
 		return;
 	if (!pprof_page_open(&p, a)) {
-		free(list);
+		free(list.processes);
 		return;
 	}
+	bool *replaced = latest_images_replaced(list.processes, list.count, false);
 	fputs("several processes are profiled here; name one:\n", p.out);
-	for (uint32_t i = 0; i < count; i++) {
-		fprintf(p.out, "  /debug/pprof/%" PRId32 "/%s  ", list[i].pid, t->name);
-		pprof_write_program(p.out, &list[i]);
-		fputs(list[i].running ? "\n" : "  (ended)\n", p.out);
-	}
-	free(list);
+	for (uint32_t i = 0; i < list.count; i++)
+		if (list.processes[i].running)
+			write_choice(p.out, t, &list.processes[i], replaced && replaced[i]);
+	for (uint32_t i = list.count; i-- > 0;)
+		if (!list.processes[i].running)
+			write_choice(p.out, t, &list.processes[i], replaced && replaced[i]);
+	free(replaced);
+	free(list.processes);
 	http_answer_header(a, "X-Go-Pprof", "1");
 	pprof_page_answer(&p, a, 409, "text/plain; charset=utf-8");
 }
@@ -215,10 +233,8 @@ static const struct source_entry *choose(const struct source *s, const struct so
 	const struct source_entry *found = NULL;
 	for (uint32_t i = 0; i < count; i++) {
 		bool fits = !t->named || list[i].pid == t->pid;
-		/* What another user's session file claims to be comes after a process that runs, or was there first. */
-		bool later = !found ||
-			     (list[i].uid == found->uid ? list[i].running >= found->running
-							: list[i].running > found->running);
+		bool later = !found || latest_image_is(list[i].running, list[i].uid, found->running,
+						       found->uid);
 		if (fits && later)
 			found = &list[i];
 	}

@@ -21,10 +21,16 @@ bool pprof_parse_target(const struct http_request *q, struct pprof_target *t,
  * not see does not exist for it. */
 bool pprof_find_process(const struct source *s, const struct pprof_target *t,
 			struct source_process *out, struct http_answer *a);
-/* All processes that the viewer may see, or those of them with the pid that is asked for. *list is the caller's to free(). False: the answer says
+struct pprof_list {
+	struct source_process *processes; /* to free() */
+	uint32_t count;
+	uint32_t
+		silent; /* further ones that nobody can describe now: who reads their samples does not answer */
+};
+/* All processes that the viewer may see, or those of them with the pid that is asked for. False: the answer says
  * why. */
 bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
-			struct source_process **list, uint32_t *count, struct http_answer *a);
+			struct pprof_list *list, struct http_answer *a);
 bool pprof_parse_digits(const char *text, size_t length, int32_t *number);
 /* The name that it was started under, where the path does not say it, and the path. */
 void pprof_write_program(FILE *out, const struct source_process *p);

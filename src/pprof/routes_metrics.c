@@ -6,9 +6,9 @@
  * no text is spelt out. */
 #include "pprof/pprof_pages.h"
 
-#include "hosted/hash_index.h"
 #include "hosted/name_words.h"
 #include "hosted/program_name.h"
+#include "pprof/latest_images.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static const struct metric {
 	{"heft_dropped_samples_total", "counter", "Samples lost because a table was full.", COUNT,
 	 AT(dropped)},
 	{"heft_sampling_cost_ratio", "gauge",
-	 "Share of the CPU time of the process that samples took.", SHARE, AT(cost_share)},
+	 "Share of the latest CPU time of the process that samples took.", SHARE, AT(cost_share)},
 #undef AT
 };
 
@@ -71,44 +71,6 @@ static void write_label(FILE *out, const char *text)
 			putc('\\', out);
 		fwrite(piece, 1, n, out);
 	}
-}
-
-/* Whether b, which came later, is shown in place of a: a later image of the same process. What somebody else's session
- * file claims to be does not hide a process. */
-static bool comes_after(const struct source_process *a, const struct source_process *b)
-{
-	return a->uid == b->uid ? b->running >= a->running : b->running > a->running;
-}
-
-/* Which of them are not shown, because another one has the same labels. NULL: no memory. */
-static bool *find_replaced(const struct source_process *list, uint32_t count)
-{
-	bool *replaced = calloc(count + 1u, sizeof *replaced);
-	uint32_t *latest = calloc(count + 1u, sizeof *latest); /* by the first of the same labels */
-	struct hash_index seen = {0};
-	int rc = replaced && latest ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; !rc && i < count; i++) {
-		const struct source_process *p = &list[i];
-		uint32_t hash = hash_pair((uint32_t)p->pid, hash_bytes(p->exe, strlen(p->exe)));
-		uint32_t at = hash, k;
-		while ((k = hash_index_step(&seen, hash, &at)) != HASH_NONE &&
-		       (list[k].pid != p->pid || strcmp(list[k].exe, p->exe) != 0))
-			;
-		if (k == HASH_NONE) {
-			latest[i] = i;
-			rc = hash_index_add_at(&seen, hash, at, i);
-			continue;
-		}
-		bool later = comes_after(&list[latest[k]], p);
-		replaced[later ? latest[k] : i] = true;
-		latest[k] = later ? i : latest[k];
-	}
-	hash_index_fini(&seen);
-	free(latest);
-	if (!rc)
-		return replaced;
-	free(replaced);
-	return NULL;
 }
 
 static bool number_of(const struct metric *m, const struct source_process *p, char text[40])
@@ -182,7 +144,7 @@ static void write_own(FILE *out, const struct http_stats *stats)
 void metrics_write(FILE *out, const struct source_process *list, uint32_t count,
 		   const struct http_stats *stats)
 {
-	bool *replaced = find_replaced(list, count);
+	bool *replaced = latest_images_replaced(list, count, true);
 	for (size_t i = 0; replaced && i < sizeof metrics / sizeof *metrics; i++)
 		write_metric(out, &metrics[i], list, replaced, count);
 	free(replaced);

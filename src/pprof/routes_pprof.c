@@ -297,13 +297,9 @@ static void answer_cmdline(struct pprof_routes *r, const struct pprof_target *t,
 			   struct http_answer *a)
 {
 	struct source_process p;
-	size_t length = 0;
 	if (!pprof_find_process(&r->source, t, &p, a))
 		return;
-	while (length < sizeof p.command && p.command[length])
-		length += strnlen(p.command + length, sizeof p.command - length) + 1;
-	length = length && length <= sizeof p.command ? length - 1
-						      : length; /* no NUL behind the last */
+	size_t length = p.command_bytes ? p.command_bytes - 1 : 0; /* no NUL behind the last */
 	char *copy = malloc(length + 1);
 	if (!copy) {
 		pprof_refuse(a, 500, "not enough memory");
@@ -360,14 +356,17 @@ static bool parse_control(const struct http_request *q, struct source_control *c
 {
 	const char *sample = http_query(q, "sample"), *rate = http_query(q, "rate");
 	*c = (struct source_control){.set_on = sample != NULL, .set_rate = rate != NULL};
-	if (sample)
-		c->on = strcmp(sample, "on") == 0;
+	if (sample) {
+		c->automatic = strcmp(sample, "auto") == 0;
+		c->on = c->automatic || strcmp(sample, "on") == 0;
+	}
 	if (sample && !c->on && strcmp(sample, "off") != 0)
-		pprof_refuse(a, 400, "invalid value for \"sample\" - on or off");
+		pprof_refuse(a, 400, "invalid value for \"sample\" - on, off or auto");
 	else if (rate && size_parse(rate, &c->rate_bytes))
 		pprof_refuse(a, 400, "invalid value for \"rate\" - bytes as in 512k or 1M");
 	else if (!sample && !rate)
-		pprof_refuse(a, 400, "nothing to switch: sample=on, sample=off or rate=1M");
+		pprof_refuse(a, 400,
+			     "nothing to switch: sample=on, sample=off, sample=auto or rate=1M");
 	else
 		return true;
 	return false;
@@ -398,20 +397,22 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 		return;
 	}
 	http_answer_text(a, 200, "process %" PRId32 ":%s%s%s\n", p.pid,
-			 c.set_on ? (c.on ? " sampling on" : " sampling off") : "",
+			 c.automatic ? " sampling auto"
+			 : !c.set_on ? ""
+			 : c.on      ? " sampling on"
+				     : " sampling off",
 			 c.set_on && c.set_rate ? "," : "", c.set_rate ? " rate set" : "");
 }
 
 static void answer_index(struct pprof_routes *r, const struct http_request *q,
 			 const struct pprof_target *t, struct http_answer *a)
 {
-	struct source_process *list;
-	uint32_t count;
+	struct pprof_list list;
 	struct pprof_page p;
-	if (!pprof_describe_all(&r->source, t, &list, &count, a))
+	if (!pprof_describe_all(&r->source, t, &list, a))
 		return;
 	if (pprof_page_open(&p, a)) {
-		pprof_write_index(p.out, list, count, strchr(q->rest, '/') ? "../" : "",
+		pprof_write_index(p.out, &list, strchr(q->rest, '/') ? "../" : "",
 				  http_query(q, "token"));
 		pprof_page_answer(&p, a, 200, "text/html; charset=utf-8");
 		http_answer_header(a, "Content-Security-Policy",
@@ -419,7 +420,7 @@ static void answer_index(struct pprof_routes *r, const struct http_request *q,
 				   "frame-ancestors 'none'; base-uri 'none'");
 		http_answer_header(a, "Referrer-Policy", "no-referrer");
 	}
-	free(list);
+	free(list.processes);
 }
 
 /* ---- dispatch */
@@ -474,15 +475,14 @@ static void answer_metrics(void *ctx, const struct http_request *q, struct http_
 {
 	struct pprof_routes *r = ctx;
 	const struct pprof_target all = {.viewer = q->viewer};
-	struct source_process *list;
-	uint32_t count;
+	struct pprof_list list;
 	struct http_stats stats;
 	struct pprof_page p;
-	if (!pprof_describe_all(&r->source, &all, &list, &count, a))
+	if (!pprof_describe_all(&r->source, &all, &list, a))
 		return;
 	http_request_stats(q, &stats);
 	if (pprof_page_open(&p, a)) {
-		metrics_write(p.out, list, count, &stats);
+		metrics_write(p.out, list.processes, list.count, &stats);
 		if (r->source.state && q->viewer.sees == HTTP_SEES_ALL) {
 			struct source_state state;
 			r->source.state(r->source.ctx, &state);
@@ -490,7 +490,7 @@ static void answer_metrics(void *ctx, const struct http_request *q, struct http_
 		}
 		pprof_page_answer(&p, a, 200, "text/plain; version=0.0.4; charset=utf-8");
 	}
-	free(list);
+	free(list.processes);
 }
 
 static void answer_health(void *ctx, const struct http_request *q, struct http_answer *a)

@@ -19,8 +19,9 @@ struct source_process {
 	uint64_t key;
 	int32_t pid;
 	uint32_t uid;
-	char exe[256];      /* path */
-	char command[1024]; /* arguments, separated by NUL, another NUL at the end */
+	char exe[256];          /* path */
+	char command[1024];     /* arguments, each with its NUL; some may be empty */
+	uint32_t command_bytes; /* of them all */
 	bool running;
 	char ended[200]; /* how, in words; "" while it runs */
 	bool sampled;    /* else every allocation is recorded */
@@ -36,7 +37,7 @@ struct source_process {
 	bool partly;       /* most of its memory does not pass through malloc: `unseen` says why */
 	bool blind;        /* so much of it that a profile would say nothing about the program */
 	char unseen[2000]; /* lines; "" if neither */
-	double cost_share; /* CPU time spent on samples of all its CPU time; below 0: not known */
+	double cost_share; /* CPU time spent on samples of its latest CPU time; below 0: not known */
 };
 
 /* What serves the processes, beside them */
@@ -49,6 +50,7 @@ struct source_state {
 /* What to switch; what has no `set_` stays */
 struct source_control {
 	bool set_on, on;
+	bool automatic; /* on, at a rate that follows the cost budget */
 	bool set_rate;
 	uint64_t rate_bytes;
 };

@@ -24,8 +24,8 @@ struct channel_question {
 	uint64_t profile, before; /* numbers that the worker gave; 0: none */
 	uint64_t between_ns;
 	uint64_t rate_bytes;
-	uint32_t set_on, on, set_rate; /* of a control */
-	uint32_t text_bytes;           /* of addresses */
+	uint32_t set_on, on, automatic, set_rate; /* of a control */
+	uint32_t text_bytes;                      /* of addresses */
 };
 
 struct channel_answer {

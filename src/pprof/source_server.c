@@ -178,6 +178,7 @@ static int control(struct source_server *s, const struct channel_question *q,
 {
 	const struct source_control c = {.set_on = q->set_on != 0,
 					 .on = q->on != 0,
+					 .automatic = q->automatic != 0,
 					 .set_rate = q->set_rate != 0,
 					 .rate_bytes = q->rate_bytes};
 	return s->source.control(s->source.ctx, q->key, &c, err);

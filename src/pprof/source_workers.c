@@ -322,7 +322,9 @@ static int describe(void *ctx, uint64_t key, struct source_process *p, struct he
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
 		*flags[i] = truth(flags[i]);
 	p->exe[sizeof p->exe - 1] = 0;
-	memset(p->command + sizeof p->command - 2, 0, 2);
+	p->command[sizeof p->command - 1] = 0;
+	if (p->command_bytes > sizeof p->command)
+		p->command_bytes = sizeof p->command;
 	p->ended[sizeof p->ended - 1] = 0;
 	p->unseen[sizeof p->unseen - 1] = 0;
 	return 0;
@@ -334,6 +336,7 @@ static int control(void *ctx, uint64_t key, const struct source_control *c, stru
 					   .key = key,
 					   .set_on = c->set_on,
 					   .on = c->on,
+					   .automatic = c->automatic,
 					   .set_rate = c->set_rate,
 					   .rate_bytes = c->rate_bytes};
 	struct known known;

@@ -394,6 +394,7 @@ struct profile_run {
 	uint64_t file_bytes, events;
 	struct profile_rss *rss; /* in the order of time */
 	uint32_t rss_count;
+	bool rss_was_seen; /* peak_rss_bytes is the greatest of these, not the kernel's maximum */
 };
 
 /* Which part of the recording this is, and in which form. */

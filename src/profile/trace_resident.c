@@ -88,6 +88,7 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 	}
 	if (!known)
 		p->totals.peak_rss_bytes = 0;
+	p->run.rss_was_seen = whole && !told;
 	free(now);
 	free(ends);
 	return 0;

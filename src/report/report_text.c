@@ -293,8 +293,11 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 	if (p->run.has & PROFILE_HAS_TEMPORARY)
 		row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
 		    words_share(t->temporary, t->allocations).text);
+	/* heft agent looks about once a second, and cannot ask the kernel once the process is gone. */
 	if (t->peak_rss_bytes)
-		row(out, o, "peak RSS", "%s", words_bytes(t->peak_rss_bytes).text);
+		row(out, o, "peak RSS", "%s%s",
+		    p->run.rate_bytes && p->run.rss_was_seen ? "at least " : "",
+		    words_bytes(t->peak_rss_bytes).text);
 	print_threads(out, p, o);
 	if (t->unknown_frees)
 		row(out, o, "unknown frees", "%s (of blocks that heft never saw allocated)",

@@ -273,6 +273,23 @@ static int no_session(pid_t pid, bool library, bool removed, struct heft_error *
 			 pid);
 }
 
+/* `opened`: its mappings could be opened, but there are none. */
+static int no_mappings(pid_t pid, bool opened, int open_errno, struct heft_error *err)
+{
+	if (opened)
+		return heft_fail(
+			err, HEFT_ENOTFOUND,
+			"process %d has ended (its parent has not taken its status yet), or "
+			"is a thread of the kernel",
+			pid);
+	if (open_errno == ENOENT || open_errno == ESRCH)
+		return heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", pid);
+	return heft_fail(err, HEFT_EREFUSED, "heft may not look into process %d\n%s", pid,
+			 geteuid() ? "Ask as its user or as root."
+				   : "Even root may not here: CAP_SYS_PTRACE is missing, or the "
+				     "process is outside this container.");
+}
+
 int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err)
 {
 	char line[4200];
@@ -281,12 +298,7 @@ int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err)
 	FILE *f = mappings_open(pid);
 	int first = f ? fgetc(f) : EOF;
 	if (first == EOF) {
-		int rc = !f && errno == ENOENT
-				 ? heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", pid)
-				 : heft_fail(err, HEFT_EREFUSED,
-					     "heft may not look into process %d\nAsk as its user "
-					     "or as root.",
-					     pid);
+		int rc = no_mappings(pid, f != NULL, errno, err);
 		if (f)
 			fclose(f);
 		return rc;

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from harness import HEFT, REPOSITORY, report, run, start, wait_until
-from live_harness import Agent, agent, fetch, live_in, session_env  # noqa: F401
+from live_harness import LIBRARY, Agent, agent, fetch, live_in, session_env  # noqa: F401
 
 BLOCK = 300000
 
@@ -115,6 +115,32 @@ def test_prefork_server(agent, compiled):
         assert how == "killed by signal 9 (SIGKILL)"
         assert live_in(saved, "keep_block") == (i * 100 * 100000, i * 100)
     service.end()
+
+
+def test_an_empty_argument(agent):
+    command = ["/bin/sh", "-c", "echo ready; read line", "sh", "", "last"]
+    program = agent.start(command, stdin=subprocess.PIPE)
+    assert program.stdout.readline() == b"ready\n"
+    wanted = "\0".join(command).encode()
+    wait_until(lambda: agent.get(f"{program.pid}/cmdline") == (200, wanted), what="the command line")
+    program.communicate(b"\n", timeout=30)
+
+
+def test_peak_rss_is_at_least_what_was_seen(agent, compiled):
+    """The agent asks the kernel about once a second. What came later, it cannot know."""
+    service = agent.service(compiled("service.c"))
+    service.do(f"keep 200 {BLOCK}")
+    metrics = agent.url.replace("/debug/pprof/", "/metrics")
+    wait_until(lambda: f'heft_rss_bytes{{pid="{service.pid}"' in fetch(metrics)[1].decode(), what="its RSS")
+    assert service.end() == 0
+    path = agent.wait_for_log(rf"process {service.pid} .*; its last profile: (\S+)").group(1)
+    shown = run([HEFT, "report", path]).stdout.decode()
+    assert re.search(r"^  peak RSS      at least \d", shown, re.M), shown
+
+
+def test_the_variables_of_programs_are_said(agent):
+    said = agent.wait_for_log(r"LD_PRELOAD=(\S+) HEFT_SAMPLE=512k")
+    assert os.path.samefile(said.group(1), LIBRARY)
 
 
 def test_metrics(agent, compiled):
@@ -439,6 +465,21 @@ def test_an_agent_of_a_user(compiled, tmp_path, public_heft):
     agent.terminate()
     agent.communicate(timeout=30)
     assert agent.returncode == 0
+
+
+def test_nobody_reads_the_log(compiled, tmp_path):
+    """heft agent | head -1: what reads the log is gone. The agent is not."""
+    agent = start([HEFT, "agent", "-v", "--dir", tmp_path / "run", "--output-dir", tmp_path,  # noqa: F811
+                   "--listen", "127.0.0.1:0"])
+    assert any(b"serving" in line for line in agent.stderr)
+    agent.stderr.close()
+    program = start([compiled("service.c")], env=session_env(tmp_path / "run"), stdin=subprocess.PIPE)
+    program.communicate(f"keep 60 {BLOCK}\nexit 0\n".encode(), timeout=30)
+    saved = tmp_path / f"heft.service.{program.pid}.heft"
+    wait_until(saved.exists, what="the recording, although nobody can be told")
+    agent.terminate()
+    assert agent.wait(timeout=30) == 0
+    agent.stdout.close()
 
 
 def test_files_that_somebody_only_holds_open(agent, compiled):

@@ -1,9 +1,10 @@
-"""heft ctl: looking at and switching a running program, with none server in between, and the same
+"""heft ctl: looking at and switching a running program, with no server in between, and the same
 over HTTP with a token."""
 
 import os
 import re
 import signal
+import subprocess
 
 import pytest
 
@@ -126,6 +127,14 @@ def test_errors(arguments, status, words):
     assert words in ctl(*arguments, status=status)
 
 
+def test_ended_and_not_waited_for():
+    """A zombie has no mappings: that is no lack of rights."""
+    ended = subprocess.Popen(["true"])
+    wait_until(lambda: open(f"/proc/{ended.pid}/stat").read().split(") ")[1][0] == "Z", what="its end")
+    assert f"process {ended.pid} has ended" in ctl(ended.pid, status=1)
+    ended.wait()
+
+
 def test_exact_recordings_cannot_be_switched(compiled, tmp_path):
     recorded = Service([HEFT, "run", "-q", "-o", tmp_path / "r.heft", compiled("service.c")])
     recorded.do("keep 1 1")
@@ -178,6 +187,10 @@ def test_switched_over_http(tmp_path, compiled):
     shown = state(served.pid)
     assert (shown["sampling"], shown["rate"]) == ("on", "one sample per 1.0 MiB")
     assert agent.get(control + "rate=1", token=TOKEN, data=b"")[0] == 400
+    assert agent.get(control + "sample=auto&rate=2M", token=TOKEN, data=b"")[0] == 200
+    assert "adjusted to cost 0.5 %" in state(served.pid)["rate"]
+    assert agent.get(control + "rate=1M", token=TOKEN, data=b"")[0] == 200
+    assert state(served.pid)["rate"] == "one sample per 1.0 MiB"
     served.end()
     agent.close()
 

@@ -288,7 +288,7 @@ def test_run_on_a_socket(tmp_path, open_path, compiled):
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--listen=none"], b"--listen=none needs --socket"), (["--token-file=x"], b"--token-file needs --listen"),
+    (["--listen=none"], b"--listen none needs --socket"), (["--token-file=x"], b"--token-file needs --listen"),
     (["--socket="], b"characters"), (["--socket", "/nowhere/at/all"], b"/nowhere/at/all")])
 def test_refused_before_anything_runs(tmp_path, options, words):
     made = tmp_path / "ran"

@@ -27,6 +27,7 @@ struct fake_source {
 	atomic_int described; /* processes, so far */
 	uint32_t slow_ms;     /* for each */
 	bool fails;
+	uint64_t silent_key; /* nobody can describe this one */
 	pthread_mutex_t lock;
 };
 
@@ -56,7 +57,8 @@ static inline struct source_process *fake_process(struct fake_source *f, int32_t
 	/* program, "-x", "a b" */
 	size_t length = strlen(p->exe) + 1;
 	memcpy(p->command, p->exe, length);
-	memcpy(p->command + length, "-x\0a b\0", 8);
+	memcpy(p->command + length, "-x\0a b", 7);
+	p->command_bytes = (uint32_t)length + 7;
 	if (!running)
 		snprintf(p->ended, sizeof p->ended, "killed by SIGKILL");
 	return p;
@@ -143,6 +145,8 @@ static inline int fake_describe(void *ctx, uint64_t key, struct source_process *
 	f->described++;
 	if (key < 1 || key > f->count)
 		return heft_fail(err, HEFT_ENOTFOUND, "no such process any more");
+	if (key == f->silent_key)
+		return heft_fail(err, HEFT_EBUSY, "nobody can tell now");
 	pthread_mutex_lock(&f->lock);
 	*p = f->processes[key - 1];
 	pthread_mutex_unlock(&f->lock);

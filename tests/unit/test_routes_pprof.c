@@ -151,6 +151,74 @@ TEST_WITH(test_one_of_many, start, stop)
 	}
 }
 
+/* A link or a line with a pid leads to the latest image of it; earlier ones have neither. Running processes come first. */
+TEST_WITH(test_images_of_a_pid, start, stop)
+{
+	fake_process(&fake, 300, "/x/shell", false);
+	fake_process(&fake, 200, "/x/earlier", false);
+	fake_process(&fake, 200, "/x/later", true);
+	fake_process(&fake, 301, "/x/last", false);
+	struct http_reply r = client_ask(port, "GET /debug/pprof/heap", "", "");
+	assert_int_equal(r.status, 409);
+	assert_string_equal(r.body, "several processes are profiled here; name one:\n"
+				    "  /debug/pprof/100/heap  /x/prog\n"
+				    "  /debug/pprof/200/heap  /x/later\n"
+				    "  /debug/pprof/301/heap  /x/last  (ended)\n"
+				    "  /debug/pprof/300/heap  /x/shell  (ended)\n");
+	reply_free(&r);
+	r = client_ask(port, "GET /debug/pprof/", "", "");
+	static const char *const rows[] = {
+		"/x/prog",  "href=\"100/heap\"", "/x/later",   "href=\"200/heap\"",
+		"/x/last",  "href=\"301/heap\"", "/x/earlier", "in its recording only",
+		"/x/shell", "href=\"300/heap\"", "</table>"};
+	const char *at = r.body;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		at = strstr(at, rows[i]);
+		assert_non_null(at);
+	}
+	at = strstr(r.body, "href=\"200/heap\"");
+	assert_null(strstr(at + 1, "href=\"200/heap\""));
+	reply_free(&r);
+}
+
+/* A process that nobody can describe for a moment does not vanish from the page without a word. */
+TEST_WITH(test_silent_process, start, stop)
+{
+	struct http_reply r = client_ask(port, "GET /debug/pprof/", "", "");
+	assert_null(strstr(r.body, "Not shown"));
+	reply_free(&r);
+	fake.silent_key = 1;
+	r = client_ask(port, "GET /debug/pprof/", "", "");
+	assert_int_equal(r.status, 200);
+	assert_non_null(strstr(r.body, "Not shown: 1 process."));
+	assert_null(strstr(r.body, "No process is being profiled"));
+	reply_free(&r);
+	fake_process(&fake, 200, "/x/other", true);
+	r = client_ask(port, "GET /debug/pprof/", "", "");
+	assert_non_null(strstr(r.body, "href=\"200/heap\""));
+	assert_non_null(strstr(r.body, "Not shown: 1 process."));
+	reply_free(&r);
+}
+
+/* server --save '' --dir x */
+TEST_WITH(test_empty_arguments, start, stop)
+{
+	struct source_process *p = &fake.processes[0];
+	memcpy(p->command, "server\0--save\0\0--dir\0x", 23);
+	p->command_bytes = 23;
+	struct http_reply r = client_ask(port, "GET /debug/pprof/cmdline", "", "");
+	assert_non_null(strstr(r.text, "\r\nContent-Length: 22\r\n"));
+	assert_memory_equal(r.body, "server\0--save\0\0--dir\0x", 23);
+	reply_free(&r);
+	r = client_ask(port, "GET /debug/pprof/", "", "");
+	assert_non_null(strstr(r.body, "<code>server --save  --dir x</code>"));
+	reply_free(&r);
+	p->command_bytes = 0;
+	r = client_ask(port, "GET /debug/pprof/cmdline", "", "");
+	assert_non_null(strstr(r.text, "\r\nContent-Length: 0\r\n"));
+	reply_free(&r);
+}
+
 /* Everything at once, for the sanitizers. */
 TEST_WITH(test_mixed, start, stop)
 {
