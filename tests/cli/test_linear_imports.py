@@ -137,10 +137,10 @@ def write(path, content):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def instructions(tmp_path, content):
+def instructions(tmp_path, content, command=("report",)):
     path = tmp_path / "file"
     write(path, content)
-    done = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp_path / 'callgrind'}", HEFT, "report", path],
+    done = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp_path / 'callgrind'}", HEFT, *command, path],
                timeout=300, env=dict(os.environ, HOME=str(tmp_path)))
     assert done.returncode == 0, done.stderr
     return int(re.search(rb"Collected : (\d+)", done.stderr)[1])
@@ -157,6 +157,17 @@ def test_twice_the_file_costs_twice(tmp_path, shape):
     n = SMALL.get(shape, 1) * N
     once, twice = (instructions(tmp_path, shape(size)) - start for size in (n, 2 * n))
     assert twice < MOST * once, (start, once, twice)
+
+
+@needs_valgrind
+@pytest.mark.parametrize("form", ["csv", "massif", "pprof"])
+def test_a_long_name_is_not_written_letter_by_letter(tmp_path, form):
+    """A name of 12,000 characters, and 400 lines of its function: 4.8 MB in a form that shows it each time, and CSV shows it
+    three times (function, first user function, stack). Letter by letter took 90 to 550 instructions a byte."""
+    n = 400
+    command = ("export", "-f", form, "--force", "-o", tmp_path / "out")
+    once, all_of_them = (instructions(tmp_path, pprof_long_name(size), command) for size in (1, n))
+    assert all_of_them - once < 60 * n * 30 * n, (once, all_of_them)
 
 
 def refused(tmp_path, content):
