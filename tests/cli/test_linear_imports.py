@@ -41,6 +41,14 @@ def deep_runtime(n):
     return deep("std::allocator<int>::allocate", n)
 
 
+def chain(n):
+    """Each of n functions calls the next one, and allocates: from the allocations up nothing is in common."""
+    lines = [text("/a/b")] + [text(f"f{i}") for i in range(n)] + [f"i {i + 1:x} 1 {i + 2:x}" for i in range(n)]
+    for i in range(n):
+        lines += [f"t {i + 1:x} {i:x}", f"a 10 {i + 1:x}", f"+ {i:x}"]
+    return heaptrack(lines)
+
+
 def long_name(n):
     """A name as long as the rest of the file, and n instructions in the function of that name."""
     lines = [text("/a/b"), text("x" * 30 * n)]
@@ -157,6 +165,31 @@ def test_twice_the_file_costs_twice(tmp_path, shape):
     n = SMALL.get(shape, 1) * N
     once, twice = (instructions(tmp_path, shape(size)) - start for size in (n, 2 * n))
     assert twice < MOST * once, (start, once, twice)
+
+
+@needs_valgrind
+@pytest.mark.parametrize("shape", [chain, deep_allocator, deep_runtime], ids=lambda f: f.__name__)
+def test_from_the_allocations_up_twice_the_file_costs_twice(tmp_path, shape):
+    """A chain of 10,000 calls took 15 s and 2 GB: 50 million nodes, of which none is large enough to be shown."""
+    start, once, twice = (instructions(tmp_path, shape(size), ("report", "--invert")) for size in (1, N, 2 * N))
+    assert twice - start < MOST * (once - start), (start, once, twice)
+
+
+def test_from_the_allocations_up_what_is_small_is_counted(tmp_path):
+    """Of 300 functions in a chain each has a third of 1 %; the one that all of them call has everything."""
+    n = 300
+    path = tmp_path / "file"
+    write(path, chain(n))
+    done = run([HEFT, "report", "--invert", path])
+    assert done.returncode == 0 and f"... {n} more, each under 1 %" in done.stdout.decode()
+    lines = [text("/a/b"), text("all")] + [text(f"f{i}") for i in range(n)] + ["i 1 1 2"]
+    lines += [f"i {i + 2:x} 1 {i + 3:x}" for i in range(n)]
+    for i in range(n):  # trace 2 * i + 1 is in f{i}, the next one in what it calls
+        lines += [f"t {i + 2:x} {max(2 * i - 1, 0):x}", f"t 1 {2 * i + 1:x}", f"a 10 {2 * i + 2:x}", f"+ {i:x}"]
+    write(path, heaptrack(lines))
+    rows = run([HEFT, "report", "--invert", path]).stdout.decode().splitlines()
+    at, = (i for i, row in enumerate(rows) if re.search(r" 100.0 %  all", row))
+    assert re.search(rf" 100.0 %    \.\.\. {n} more, each under 1 %$", rows[at + 1]), rows
 
 
 @needs_valgrind
