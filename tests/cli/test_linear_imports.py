@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from harness import HEFT, run
+from protobuf_bytes import field, varint
 
 MOST = 2.3  # times the instructions for twice the file: what is linear has 2.0, what is quadratic up to 4
 N = 1000
@@ -97,21 +98,6 @@ def jemalloc_threads(n):
     lines = ["heap_v2/524288", "  t*: 1: 1 [0: 0]"]
     lines += [f"  t{i}: 1: 10 [0: 0] name{i}" for i in range(n)]
     return "\n".join([*lines, "@ 0x5", "  t*: 1: 10 [0: 0]", "", "MAPPED_LIBRARIES:"]) + "\n"
-
-
-def varint(number):
-    out = b""
-    while number > 127:
-        out += bytes([number & 127 | 128])
-        number >>= 7
-    return out + bytes([number])
-
-
-def field(number, value):
-    """A field of a protobuf message: a number, or bytes."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def pprof(messages, strings):
