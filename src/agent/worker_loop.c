@@ -1,7 +1,7 @@
 /* The worker's loop. It maps the session files that it is given, sees peaks between scrapes, follows the cost budget,
  * writes recordings of processes that have ended into descriptors, and answers processes that ask for their own
  * profile. Everything hostile is read here: with the rights of the user whose programs left it, and with limits
- * (worker_start.c). Whatever goes wrong here is this user's loss alone.
+ * (workers.c). Whatever goes wrong here is this user's loss alone.
  *
  * A question that takes too long ends the worker: the thread that answers it may hang in a file system. */
 #include "agent/worker_loop.h"

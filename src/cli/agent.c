@@ -127,6 +127,9 @@ static int choose_dirs(struct agent_command *a, struct heft_error *err)
 	/* Programs of root that drop their privileges must still make their files here: see
 	 * session/session_dir.c. */
 	int rc = make_dir(a->o.dir, root ? 01733 : 0700, err);
+	/* Programs take no other HEFT_DIR than a whole path. */
+	if (!rc && *a->o.dir != '/' && realpath(a->o.dir, a->dir))
+		a->o.dir = a->dir;
 	return rc ? rc : make_dir(a->o.output_dir, root ? 0755 : 0700, err);
 }
 

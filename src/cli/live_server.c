@@ -7,12 +7,6 @@
 
 #include <string.h>
 
-/* False: the server has no port. */
-static bool has_port(const struct live_server *s)
-{
-	return s->o.listen && strcmp(s->o.listen, "none") != 0;
-}
-
 static int parse_listen(struct live_server *s, struct heft_error *err)
 {
 	const char *listen = s->o.listen;
@@ -31,7 +25,7 @@ int live_server_init(struct live_server *s, const struct serve_options *o, struc
 	process_set_init(&s->set);
 	s->source.set = &s->set;
 	s->o = *o;
-	int rc = has_port(s) ? parse_listen(s, err) : 0;
+	int rc = serve_options_have_port(&s->o) ? parse_listen(s, err) : 0;
 	if (rc == 0 && o->token_file)
 		rc = http_tokens_read(&s->tokens, o->token_file, err);
 	if (rc == 0 && o->tls.cert)
@@ -48,7 +42,7 @@ int live_server_start(void *server, struct heft_error *err)
 		.address = s->address,
 		.port = s->port,
 		.socket = s->o.socket,
-		.socket_only = !has_port(s),
+		.socket_only = !serve_options_have_port(&s->o),
 		.tls = s->tls.cert ? &s->tls : NULL,
 		.tokens = s->tokens.count ? &s->tokens : NULL,
 		.names = s->o.names,
@@ -66,7 +60,7 @@ void live_server_place(const struct live_server *s, char *text, size_t size)
 	const char *address = s->address ? s->address : "127.0.0.1";
 	bool bare_v6 = strchr(address, ':') && address[0] != '[';
 	size_t length = 0;
-	if (has_port(s))
+	if (serve_options_have_port(&s->o))
 		length = (size_t)snprintf(text, size, "http%s://%s%s%s:%u/debug/pprof/%s",
 					  s->tls.cert ? "s" : "", bare_v6 ? "[" : "", address,
 					  bare_v6 ? "]" : "", http_server_port(s->http),

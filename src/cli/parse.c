@@ -192,6 +192,8 @@ static int deliver(const struct cli_verb *verb, const struct cli_option *o, cons
 	if (value && cli_option_has_list(o) && !in_list(o->value, value))
 		return cli_usage_error(verb, "--%s cannot be '%s': it is one of %s", o->name, value,
 				       o->value);
+	if (value && !*value && o->value && in_list("FILE|DIR|PATH", o->value))
+		return cli_usage_error(verb, "--%s needs a %s, not ''", o->name, o->value);
 	int status = set(ctx, o, value);
 
 	return status == 0 ? CLI_GO_ON : status;

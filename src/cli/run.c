@@ -196,7 +196,7 @@ static int check_serving(const struct run *r)
 {
 	const struct cli_verb *verb = cli_verb_find("run");
 	if (!serve_options_wanted(&r->serve) && r->o.linger_ns)
-		return cli_usage_error(verb, "--linger needs --listen");
+		return cli_usage_error(verb, "--linger needs --listen or --socket");
 	return serve_options_check(&r->serve, verb);
 }
 

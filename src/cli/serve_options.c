@@ -18,14 +18,14 @@ void serve_options_set(struct serve_options *o, const struct cli_option *option,
 	}
 }
 
-static bool has_port(const struct serve_options *o)
+bool serve_options_have_port(const struct serve_options *o)
 {
 	return o->listen && strcmp(o->listen, "none") != 0;
 }
 
 bool serve_options_wanted(const struct serve_options *o)
 {
-	return has_port(o) || o->socket;
+	return serve_options_have_port(o) || o->socket;
 }
 
 int serve_options_check_tls(const struct serve_options *o, const struct cli_verb *verb)
@@ -40,11 +40,11 @@ int serve_options_check_tls(const struct serve_options *o, const struct cli_verb
 int serve_options_check(const struct serve_options *o, const struct cli_verb *verb)
 {
 	const char *alone = o->token_file ? "--token-file" : o->names ? "--host" : NULL;
-	if (alone && !serve_options_wanted(o))
-		return cli_usage_error(verb, "%s needs --listen", alone);
 	if (o->listen && !serve_options_wanted(o))
 		return cli_usage_error(verb, "--listen none needs --socket");
-	if ((o->tls.cert || o->tls.key || o->tls.client_ca) && !has_port(o))
+	if (alone && !serve_options_wanted(o))
+		return cli_usage_error(verb, "%s needs --listen or --socket", alone);
+	if ((o->tls.cert || o->tls.key || o->tls.client_ca) && !serve_options_have_port(o))
 		return cli_usage_error(verb, "--tls-cert needs --listen");
 	return serve_options_check_tls(o, verb);
 }

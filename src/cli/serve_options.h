@@ -14,6 +14,8 @@ struct serve_options {
 
 /* Keeps the value if the option is one of these. */
 void serve_options_set(struct serve_options *o, const struct cli_option *option, const char *value);
+/* Whether there is a port. */
+bool serve_options_have_port(const struct serve_options *o);
 /* Whether anything is served at all. */
 bool serve_options_wanted(const struct serve_options *o);
 /* Check what was given together: 0, or the status to end with, after saying why. */

@@ -27,7 +27,12 @@ struct csv_stacks {
 static void write_name(FILE *out, const char *name, char separator)
 {
 	char piece[WORDS_GLYPH];
-	for (size_t n; (n = words_glyph(&name, piece)) > 0;) {
+	for (;;) {
+		size_t n = words_plain(name, '"', separator);
+		fwrite_unlocked(name, 1, n, out);
+		name += n;
+		if (!(n = words_glyph(&name, piece)))
+			return;
 		if (piece[0] == '"')
 			putc_unlocked('"', out);
 		if (separator && piece[0] == separator)

@@ -61,8 +61,14 @@ struct massif {
 static void write_name(FILE *out, const char *name)
 {
 	char piece[WORDS_GLYPH];
-	while (words_glyph(&name, piece))
+	do {
+		size_t n = words_plain(name, '#', 0);
+		fwrite(name, 1, n, out);
+		name += n;
+		*piece = 0;
+		words_glyph(&name, piece);
 		fputs(strcmp(piece, "#") == 0 ? ":" : piece, out);
+	} while (*piece);
 }
 
 /* ---- trees */

@@ -18,6 +18,7 @@
 #include "export/pprof_drop.h"
 
 #include "export/export_places.h"
+#include "hosted/hash_index.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,8 @@ static size_t simple_name(const char **name)
 	for (const char *at = *name; *at;) {
 		size_t skip = 0;
 		for (size_t i = 0; i < sizeof reserved / sizeof *reserved && !skip; i++)
-			if (strncmp(at, reserved[i], strlen(reserved[i])) == 0)
+			if (*at == *reserved[i] &&
+			    strncmp(at, reserved[i], strlen(reserved[i])) == 0)
 				skip = strlen(reserved[i]);
 		if (!skip && *at == '(')
 			return (size_t)(at - *name);
@@ -52,16 +54,35 @@ static size_t simple_name(const char **name)
 	return strlen(*name);
 }
 
+static int find_name(struct drop *d, const char *function, uint32_t *found)
+{
+	size_t length = simple_name(&function);
+	char *name = strndup(function, length);
+	int rc = name ? string_table_find(&d->names, name, found) : HEFT_ENOMEM;
+	free(name);
+	return rc;
+}
+
+/* A name is read once, however many frames have it: names of one profile are the same if their pointers are. */
 static int find_names(struct drop *d)
 {
+	const struct profile_frame *frames = d->p->stacks.frames;
+	struct hash_index seen = {0};
 	int rc = 0;
 	for (uint32_t i = 0; i < d->p->stacks.frame_count && rc == 0; i++) {
-		const char *function = d->p->stacks.frames[i].function;
-		size_t length = simple_name(&function);
-		char *name = strndup(function, length);
-		rc = name ? string_table_find(&d->names, name, &d->name[i]) : HEFT_ENOMEM;
-		free(name);
+		uint32_t hash = hash_number((uintptr_t)frames[i].function), at = hash, same;
+		while ((same = hash_index_step(&seen, hash, &at)) != HASH_NONE &&
+		       frames[same].function != frames[i].function)
+			;
+		if (same != HASH_NONE) {
+			d->name[i] = d->name[same];
+			continue;
+		}
+		rc = find_name(d, frames[i].function, &d->name[i]);
+		if (rc == 0)
+			rc = hash_index_add_at(&seen, hash, at, i);
 	}
+	hash_index_fini(&seen);
 	return rc;
 }
 

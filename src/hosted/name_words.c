@@ -83,6 +83,14 @@ size_t words_glyph(const char **name, char text[WORDS_GLYPH])
 	return spell(text, s, g);
 }
 
+size_t words_plain(const char *name, char but, char or_but)
+{
+	const char *at = name;
+	while (*at >= 0x20 && *at < 0x7f && *at != but && *at != or_but)
+		at++;
+	return (size_t)(at - name);
+}
+
 static void put_glyph(FILE *out, const unsigned char *s, struct glyph g)
 {
 	char text[WORDS_GLYPH];

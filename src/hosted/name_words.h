@@ -12,6 +12,9 @@
  * the length; 0 at the end. For formats that escape more characters. */
 enum { WORDS_GLYPH = 20 };
 size_t words_glyph(const char **name, char text[WORDS_GLYPH]);
+/* How many bytes from here on are shown as they are and are neither of both characters: writing them at once takes a tenth of the
+ * time. A name may have 16 KiB, and a file shows it thousands of times. */
+size_t words_plain(const char *name, char but, char or_but);
 /* The columns that a name takes on a terminal. */
 size_t words_columns(const char *name);
 /* Prints at most about `max` columns; "..." marks a cut at the end. */

@@ -143,10 +143,15 @@ struct way {
 	uint32_t *reached; /* of its profile; NULL: it cannot be used */
 };
 
+int call_tree_enter(struct call_tree *t, uint32_t at, uint32_t function, bool merge, uint32_t *to)
+{
+	return (merge ? merge_into : child_of)(t, at, function, to);
+}
+
 static int enter(struct call_tree *t, struct way *w, uint32_t function, bool merge)
 {
 	uint32_t to;
-	if ((merge ? merge_into : child_of)(t, w->at, function, &to) < 0)
+	if (call_tree_enter(t, w->at, function, merge, &to) < 0)
 		return HEFT_ENOMEM;
 	w->cut = to == PROFILE_NONE;
 	if (!w->cut)
@@ -187,15 +192,30 @@ static int follow_path(struct call_tree *t, const struct call_stacks *s, struct 
 	const uint32_t *path = t->path.items, *ids = s->ids;
 	uint32_t *reached = w->reached;
 	size_t count = t->path.count;
-	bool up = t->options & CALL_TREE_INVERTED, merge = t->options & CALL_TREE_MERGED;
-	for (size_t i = 0; i < count; i++) {
-		uint32_t n = path[up ? i : count - 1 - i], frame = nodes[n].frame;
+	bool merge = t->options & CALL_TREE_MERGED;
+	for (size_t i = count; i-- > 0;) {
+		uint32_t n = path[i], frame = nodes[n].frame;
 		if ((!frames || frames[frame].user) && enter(t, w, ids[frame], merge) < 0)
 			return HEFT_ENOMEM;
 		if (w->cut)
 			return 0;
 		if (reached)
 			reached[n] = w->at + 1;
+	}
+	return 0;
+}
+
+/* From the allocation up nothing has to be turned around, and what is beyond the cut is not looked at. */
+static int follow_up(struct call_tree *t, const struct call_stacks *s, uint32_t node, uint32_t end,
+		     struct way *w)
+{
+	const struct profile_stacks *stacks = &s->p->stacks;
+	bool user = t->options & CALL_TREE_USER, merge = t->options & CALL_TREE_MERGED;
+	for (uint32_t n = node; n != end && n != PROFILE_NONE && !w->cut;
+	     n = stacks->nodes[n].parent) {
+		uint32_t frame = stacks->nodes[n].frame;
+		if ((!user || stacks->frames[frame].user) && enter(t, w, s->ids[frame], merge) < 0)
+			return HEFT_ENOMEM;
 	}
 	return 0;
 }
@@ -210,9 +230,10 @@ static int find_way(struct call_tree *t, struct call_stacks *s, uint32_t node, u
 			return HEFT_ENOMEM;
 		w->reached = s->reached;
 	}
-	if (find_path(t, s, node, end, w) < 0 ||
-	    (!up && rooted && enter(t, w, t->outermost, false) < 0) ||
-	    (!w->cut && follow_path(t, s, w) < 0))
+	if (up ? follow_up(t, s, node, end, w) < 0
+	       : find_path(t, s, node, end, w) < 0 ||
+			    (rooted && enter(t, w, t->outermost, false) < 0) ||
+			    (!w->cut && follow_path(t, s, w) < 0))
 		return HEFT_ENOMEM;
 	if (!w->cut && node == PROFILE_NONE && enter(t, w, PROFILE_NONE, false) < 0)
 		return HEFT_ENOMEM;
@@ -228,32 +249,42 @@ int call_tree_add(struct call_tree *t, struct call_stacks *s, uint32_t node, uin
 	struct way w = {0};
 	if (find_way(t, s, node, end, &w) < 0)
 		return HEFT_ENOMEM;
-	struct call_node *n = &t->nodes[w.at];
-	n->stacks++;
+	call_tree_add_at(t, w.at, w.cut, 1, amount);
+	return 0;
+}
+
+void call_tree_add_at(struct call_tree *t, uint32_t at, bool cut, uint32_t stacks,
+		      const struct call_amount *amount)
+{
+	struct call_node *n = &t->nodes[at];
+	n->stacks += stacks;
 	n->total = sum(n->total, amount->value);
-	if (!w.cut)
+	if (!cut)
 		n->self = sum(n->self, amount->value);
 	if (!t->details)
-		return 0;
-	struct call_detail *d = &t->details[w.at];
+		return;
+	struct call_detail *d = &t->details[at];
 	d->before = sum(d->before, amount->before);
 	d->lifetimes += amount->lifetimes;
 	d->blocks += amount->blocks;
 	d->spread += amount->spread;
-	if (w.cut) {
+	if (cut) {
 		d->cut = sum(d->cut, amount->value);
-		d->cut_stacks++;
+		d->cut_stacks += stacks;
 	}
-	return 0;
+}
+
+uint32_t call_stacks_outermost(const struct call_stacks *s, uint32_t site)
+{
+	uint32_t labels = s->p->sites[site].labels;
+	return s->processes && labels < s->p->label_set_count ? s->processes[labels] : PROFILE_NONE;
 }
 
 int call_tree_add_site(struct call_tree *t, struct call_stacks *s, uint32_t site,
 		       const struct call_amount *amount)
 {
-	const struct profile_site *x = &s->p->sites[site];
-	t->outermost = s->processes && x->labels < s->p->label_set_count ? s->processes[x->labels]
-									 : PROFILE_NONE;
-	return call_tree_add(t, s, x->node, PROFILE_NONE, amount);
+	t->outermost = call_stacks_outermost(s, site);
+	return call_tree_add(t, s, s->p->sites[site].node, PROFILE_NONE, amount);
 }
 
 /* ---- finishing */

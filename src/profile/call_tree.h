@@ -100,6 +100,10 @@ int call_tree_add(struct call_tree *t, struct call_stacks *s, uint32_t node, uin
 /* Adds the stack of a site; below its process, where sites are apart by process (chosen.by_process). */
 int call_tree_add_site(struct call_tree *t, struct call_stacks *s, uint32_t site,
 		       const struct call_amount *amount);
+/* Adds the stacks of sites to an inverted tree, but nothing above a call that has less than `least`: there the stacks
+ * are cut. amounts: by place in the list of sites. */
+int call_tree_add_upwards(struct call_tree *t, struct call_stacks *s, const uint32_t *sites,
+			  const struct call_amount *amounts, uint32_t count, uint64_t least);
 /* Adds up what is below each node, and orders children. Once, after the last stack. */
 int call_tree_finish(struct call_tree *t);
 
@@ -139,5 +143,16 @@ struct call_walk {
 	uint32_t rest; /* if left: the node's children from children[rest] on were not entered */
 };
 bool call_walk_step(struct call_walk *w);
+
+/* ---- for call_tree_up.c */
+
+/* From `at` by one call. *to: where it leads, PROFILE_NONE if the tree may have no more nodes; not above `at` if it was
+ * merged. */
+int call_tree_enter(struct call_tree *t, uint32_t at, uint32_t function, bool merge, uint32_t *to);
+/* Adds what so many stacks have that end here (cut: that go on, but not in this tree). */
+void call_tree_add_at(struct call_tree *t, uint32_t at, bool cut, uint32_t stacks,
+		      const struct call_amount *amount);
+/* The function which the stack of a site begins with: its process; PROFILE_NONE: none. */
+uint32_t call_stacks_outermost(const struct call_stacks *s, uint32_t site);
 
 #endif

@@ -107,6 +107,14 @@ static const char *per_words(const struct profile_diff *d, enum measure_id measu
 	return d->per.unit == PROFILE_PER_SECOND ? " per second" : " per operation";
 }
 
+/* Behind the label of a row: as words, "not significant" beside it would make the row too wide. */
+static const char *per_sign(const struct profile_diff *d, enum measure_id measure)
+{
+	if (!profile_diff_divides(d, measure))
+		return "";
+	return d->per.unit == PROFILE_PER_SECOND ? "/s" : "/op";
+}
+
 /* ---- totals */
 
 static struct report_options lines_of(const struct report_diff_options *o)
@@ -144,18 +152,26 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 	report_print_warnings(out, p, &lines);
 }
 
-/* error95: the error of the change; below 0: none. */
+static int label_columns(const struct profile_diff *d)
+{
+	return d->per.unit == PROFILE_PER_RUN ? 13 : 16;
+}
+
+/* error95: the error of the change; below 0: none. per: behind the label. */
 static void print_row(FILE *out, const struct profile_diff *d, const char *label, double old,
 		      double new, double error95, enum measure_id measure, const char *per)
 {
-	fprintf(out, "  %-13s %12s %12s %12s", label, value_words(old, measure).text,
-		value_words(new, measure).text, change_words(new - old, measure).text);
+	char whole_label[40];
+	snprintf(whole_label, sizeof whole_label, "%s%s", label, per);
+	fprintf(out, "  %-*s %12s %12s %12s", label_columns(d), whole_label,
+		value_words(old, measure).text, value_words(new, measure).text,
+		change_words(new - old, measure).text);
 	if (profile_diff_is_estimate(d))
 		fprintf(out, " %11s", error95 < 0 ? "" : value_words(error95, measure).text);
 	struct words share = share_words(new - old, old);
 	bool noise = new != old &&fabs(new - old) <= error95;
-	if (share.text[0] || *per || noise)
-		fprintf(out, " %9s%s%s", share.text, per, noise ? "  ~ not significant" : "");
+	if (share.text[0] || noise)
+		fprintf(out, " %9s%s", share.text, noise ? "  ~ not significant" : "");
 	putc('\n', out);
 }
 
@@ -190,7 +206,7 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 	}
 	if (d->per.unit == PROFILE_PER_OPERATIONS)
 		fprintf(out, "divided by %.10g and %.10g operations\n", d->per.old, d->per.new);
-	fprintf(out, "\n  %-13s %12s %12s %12s", "", "old", "new", "change");
+	fprintf(out, "\n  %-*s %12s %12s %12s", label_columns(d), "", "old", "new", "change");
 	if (profile_diff_is_estimate(d))
 		fprintf(out, " %11s", "+-95 %");
 	putc('\n', out);
@@ -198,7 +214,7 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 		if (is_shown(d, o, i))
 			print_row(out, d, title_of(o, i), profile_diff_old(d, &d->old_total, i),
 				  profile_diff_new_value(d, &d->new_total, i), total_error(d, i), i,
-				  per_words(d, i));
+				  per_sign(d, i));
 	if (o->sort == MEASURE_LIFETIME)
 		print_row(out, d, title_of(o, o->sort), profile_diff_old(d, &d->old_total, o->sort),
 			  profile_diff_new_value(d, &d->new_total, o->sort), -1, o->sort, "");

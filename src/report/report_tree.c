@@ -49,6 +49,30 @@ static uint64_t *take_values(struct tree *t, enum measure_id sort)
 	return values;
 }
 
+/* What is shown of a tree */
+static uint64_t least_of(const struct tree *t)
+{
+	return t->total / 100 * PRUNE_PERCENT + (t->total % 100 != 0);
+}
+
+/* From the allocation up only what is shown is made, because the rest may be gigabytes. */
+static int add_sites(struct tree *t, struct call_stacks *s, const uint32_t *order, uint32_t count,
+		     const uint64_t *values, const struct report_options *o)
+{
+	struct call_amount *amounts = malloc(((size_t)count + 1) * sizeof *amounts);
+	int rc = amounts ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; rc == 0 && i < count; i++) {
+		amounts[i] = (struct call_amount){.value = values[order[i]],
+						  .spread = spread_of(t->p, order[i], o->sort)};
+		if (!o->invert)
+			rc = call_tree_add_site(&t->calls, s, order[i], &amounts[i]);
+	}
+	if (rc == 0 && o->invert)
+		rc = call_tree_add_upwards(&t->calls, s, order, amounts, count, least_of(t));
+	free(amounts);
+	return rc;
+}
+
 static int build(struct tree *t, const struct report_options *o)
 {
 	struct call_stacks s = {0};
@@ -59,11 +83,8 @@ static int build(struct tree *t, const struct report_options *o)
 	int rc = call_tree_init(&t->calls, options, CALL_TREE_ANY_SIZE);
 	if (rc == 0)
 		rc = order ? call_stacks_init(&s, &t->calls, t->p, values) : HEFT_ENOMEM;
-	for (uint32_t i = 0; rc == 0 && i < count; i++) {
-		struct call_amount amount = {.value = values[order[i]],
-					     .spread = spread_of(t->p, order[i], o->sort)};
-		rc = call_tree_add_site(&t->calls, &s, order[i], &amount);
-	}
+	if (rc == 0)
+		rc = add_sites(t, &s, order, count, values, o);
 	call_stacks_fini(&s);
 	free(order);
 	free(values);
@@ -135,9 +156,8 @@ static void print_rest(FILE *out, const struct tree *t, const struct call_walk *
 
 static int print_tree(FILE *out, const struct tree *t, const struct report_options *o)
 {
-	uint64_t least = t->total / 100 * PRUNE_PERCENT + (t->total % 100 != 0);
 	uint32_t others;
-	bool *kept = call_tree_keep(&t->calls, 0, CALL_TREE_ANY_SIZE, least, &others);
+	bool *kept = call_tree_keep(&t->calls, 0, CALL_TREE_ANY_SIZE, least_of(t), &others);
 	struct call_walk w = {.t = &t->calls, .kept = kept};
 	while (kept && call_walk_step(&w)) {
 		if (w.left)

@@ -236,6 +236,8 @@ static void find_alternate(struct symbol_module *m, struct elf_bytes link, const
 	}
 	if (m->alternate_dw)
 		dwarf_setalt(m->dw, m->alternate_dw);
+	else if (m->lacking) /* one reason is enough */
+		return;
 	else if (m->alternate.file.refused_bytes)
 		m->lacking = symbol_refused_words(m->alternate.path,
 						  m->alternate.file.refused_bytes);

@@ -183,7 +183,14 @@ def test_divided(heft, versions):
     assert result["measures"]["allocations"]["new"] == pytest.approx(
         new["totals"]["allocations"] / (new["duration_ns"] / 1e9), rel=1e-6)
     assert result["measures"]["peak_bytes"]["new"] == new["totals"]["peak_bytes"]
-    assert " per second" in heft("diff", "--per=second", versions["before"], versions["after"]).out
+    text = heft("diff", "--per=second", versions["before"], versions["after"]).out
+    assert "By allocated bytes per second: " in text
+    # What is divided has its unit beside its name: a peak has no rate.
+    names = [line[2:18].rstrip() for line in text.split("change\n", 1)[1].split("\n\n", 1)[0].splitlines()]
+    assert {"peak", "allocated/s", "allocations/s"} <= set(names) and "peak/s" not in names, names
+    text = heft("diff", "--per", "100,50", versions["before"], versions["before-again"]).out
+    assert re.search(r"^  peak/op   +\S", text, re.M), text
+    assert re.search(r"^  allocations/op +3.21 +6.42 +\+3.21 +\+100.0 %$", text, re.M), text
 
 
 def test_selected(heft, versions):

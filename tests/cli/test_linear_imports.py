@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from harness import HEFT, run
+from protobuf_bytes import field, varint
 
 MOST = 2.3  # times the instructions for twice the file: what is linear has 2.0, what is quadratic up to 4
 N = 1000
@@ -39,6 +40,14 @@ def deep_allocator(n):
 
 def deep_runtime(n):
     return deep("std::allocator<int>::allocate", n)
+
+
+def chain(n):
+    """Each of n functions calls the next one, and allocates: from the allocations up nothing is in common."""
+    lines = [text("/a/b")] + [text(f"f{i}") for i in range(n)] + [f"i {i + 1:x} 1 {i + 2:x}" for i in range(n)]
+    for i in range(n):
+        lines += [f"t {i + 1:x} {i:x}", f"a 10 {i + 1:x}", f"+ {i:x}"]
+    return heaptrack(lines)
 
 
 def long_name(n):
@@ -91,21 +100,6 @@ def jemalloc_threads(n):
     return "\n".join([*lines, "@ 0x5", "  t*: 1: 10 [0: 0]", "", "MAPPED_LIBRARIES:"]) + "\n"
 
 
-def varint(number):
-    out = b""
-    while number > 127:
-        out += bytes([number & 127 | 128])
-        number >>= 7
-    return out + bytes([number])
-
-
-def field(number, value):
-    """A field of a protobuf message: a number, or bytes."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
 def pprof(messages, strings):
     names = [b"", b"inuse_objects", b"count", b"inuse_space", b"bytes", *strings]
     types = [field(1, field(1, 1) + field(2, 2)), field(1, field(1, 3) + field(2, 4))]
@@ -137,10 +131,10 @@ def write(path, content):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def instructions(tmp_path, content):
+def instructions(tmp_path, content, command=("report",)):
     path = tmp_path / "file"
     write(path, content)
-    done = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp_path / 'callgrind'}", HEFT, "report", path],
+    done = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp_path / 'callgrind'}", HEFT, *command, path],
                timeout=300, env=dict(os.environ, HOME=str(tmp_path)))
     assert done.returncode == 0, done.stderr
     return int(re.search(rb"Collected : (\d+)", done.stderr)[1])
@@ -157,6 +151,42 @@ def test_twice_the_file_costs_twice(tmp_path, shape):
     n = SMALL.get(shape, 1) * N
     once, twice = (instructions(tmp_path, shape(size)) - start for size in (n, 2 * n))
     assert twice < MOST * once, (start, once, twice)
+
+
+@needs_valgrind
+@pytest.mark.parametrize("shape", [chain, deep_allocator, deep_runtime], ids=lambda f: f.__name__)
+def test_from_the_allocations_up_twice_the_file_costs_twice(tmp_path, shape):
+    """A chain of 10,000 calls took 15 s and 2 GB: 50 million nodes, of which none is large enough to be shown."""
+    start, once, twice = (instructions(tmp_path, shape(size), ("report", "--invert")) for size in (1, N, 2 * N))
+    assert twice - start < MOST * (once - start), (start, once, twice)
+
+
+def test_from_the_allocations_up_what_is_small_is_counted(tmp_path):
+    """Of 300 functions in a chain each has a third of 1 %; the one that all of them call has everything."""
+    n = 300
+    path = tmp_path / "file"
+    write(path, chain(n))
+    done = run([HEFT, "report", "--invert", path])
+    assert done.returncode == 0 and f"... {n} more, each under 1 %" in done.stdout.decode()
+    lines = [text("/a/b"), text("all")] + [text(f"f{i}") for i in range(n)] + ["i 1 1 2"]
+    lines += [f"i {i + 2:x} 1 {i + 3:x}" for i in range(n)]
+    for i in range(n):  # trace 2 * i + 1 is in f{i}, the next one in what it calls
+        lines += [f"t {i + 2:x} {max(2 * i - 1, 0):x}", f"t 1 {2 * i + 1:x}", f"a 10 {2 * i + 2:x}", f"+ {i:x}"]
+    write(path, heaptrack(lines))
+    rows = run([HEFT, "report", "--invert", path]).stdout.decode().splitlines()
+    at, = (i for i, row in enumerate(rows) if re.search(r" 100.0 %  all", row))
+    assert re.search(rf" 100.0 %    \.\.\. {n} more, each under 1 %$", rows[at + 1]), rows
+
+
+@needs_valgrind
+@pytest.mark.parametrize("form", ["csv", "massif", "pprof"])
+def test_a_long_name_is_not_written_letter_by_letter(tmp_path, form):
+    """A name of 12,000 characters, and 400 lines of its function: 4.8 MB in a form that shows it each time, and CSV shows it
+    three times (function, first user function, stack). Letter by letter took 90 to 550 instructions a byte."""
+    n = 400
+    command = ("export", "-f", form, "--force", "-o", tmp_path / "out")
+    once, all_of_them = (instructions(tmp_path, pprof_long_name(size), command) for size in (1, n))
+    assert all_of_them - once < 60 * n * 30 * n, (once, all_of_them)
 
 
 def refused(tmp_path, content):

@@ -233,3 +233,48 @@ def test_summary_goes_to_stderr_and_is_short(heft):
     assert 1 <= len(done.err.splitlines()) <= 12, done
     assert "heft report s.heft" in done.err, done
     assert "\033[" not in done.err
+
+
+@pytest.mark.parametrize("option", ["--dir", "--output-dir", "--socket", "--token-file", "--tls-cert", "--tls-key",
+                                    "--tls-client-ca"])
+def test_agent_refuses_an_empty_path(heft, tmp_path, option):
+    """A variable of a script that was never set: a message with an empty name in it helps nobody."""
+    assert_refused(heft("agent", f"{option}=", cwd=tmp_path), 2, f"{option} needs a ", ", not ''", "usage: heft agent")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments, status, words", [
+    (["--quota="], 2, "--quota needs a size"), (["--quota=-1"], 2, "'-1'"), (["--quota=1X"], 2, "'1X'"),
+    (["--quota=99999999999999999999G"], 2, "--quota needs a size"), (["--quota=1M", "--quota=x"], 2, "'x'"),
+    (["--listen="], 2, "--listen needs ADDR:PORT"), (["--listen=NONE"], 2, "--listen needs ADDR:PORT"),
+    (["--listen=none"], 2, "--listen=none needs --socket"), (["--listen=:0", "--listen=none"], 2, "needs --socket"),
+    (["--listen=none", "--token-file=none"], 2, "--listen=none needs --socket"),
+    (["--tls-cert=a"], 2, "--tls-cert and --tls-key go together"), (["--tls-client-ca=a"], 2, "needs --tls-cert"),
+    (["--tls-cert=none", "--tls-key=none"], 1, "cannot read none"), (["--token-file=none"], 1, "cannot read the token file none"),
+    (["--tls-cert=.", "--tls-key=."], 1, ". is not a file"), (["--token-file=."], 1, ". is not a file")])
+def test_agent_refuses(heft, tmp_path, arguments, status, words):
+    """Before anything listens, and before a folder is made."""
+    done = heft("agent", "--dir", "d", "--output-dir", "out", *arguments, cwd=tmp_path)
+    assert_refused(done, status, words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--dir", "--output-dir"])
+def test_agent_leaves_a_file_alone_that_is_no_folder(heft, tmp_path, option):
+    (tmp_path / "file").write_text("mine")
+    dirs = {"--dir": "d", "--output-dir": "out", option: "file"}
+    done = heft("agent", "--listen=127.0.0.1:0", *(f"{name}={value}" for name, value in dirs.items()), cwd=tmp_path)
+    assert_refused(done, 1, "cannot make the directory file: File exists")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_agent_names_the_whole_path_of_its_folder(tmp_path):
+    """Programs take no HEFT_DIR that is not a whole path."""
+    agent = subprocess.Popen([harness.HEFT, "agent", "--dir=d", "--output-dir=out", "--listen=127.0.0.1:0"], cwd=tmp_path,
+                             stderr=subprocess.PIPE, text=True)
+    try:
+        said = next(line for line in agent.stderr if "serving" in line)
+        assert said.endswith(f"HEFT_DIR={tmp_path}/d\n"), said
+    finally:
+        agent.terminate()
+        assert agent.wait(60) == 0

@@ -75,19 +75,11 @@ static void record(struct process *p)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const uint64_t magic = WIRE_MAGIC;
-	static const uint32_t version = WIRE_VERSION, mode = WIRE_EXACT;
 	struct process *p;
 	struct heft_error err = {0};
 	make_folder();
 	int fd = openat(folder_fd, session_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0 || ftruncate(fd, (off_t)WIRE_FILE_BYTES))
-		abort();
-	fuzz_fill(fd, data, size);
-	if (pwrite(fd, &magic, sizeof magic, offsetof(struct wire_header, magic)) < 0 ||
-	    pwrite(fd, &version, sizeof version, offsetof(struct wire_header, version)) < 0 ||
-	    pwrite(fd, &mode, sizeof mode, offsetof(struct wire_header, mode)) < 0)
-		abort();
+	fuzz_fill(fd, WIRE_EXACT, data, size);
 	close(fd);
 	if (recorded_process_open(&p, folder_fd, session_name, &err) == 0) {
 		record(p);

@@ -5,13 +5,19 @@
 
 #include "wire/session.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static inline void fuzz_fill(int fd, const uint8_t *data, size_t size)
+/* A file of this mode. Nothing is read of one that does not begin like this. */
+static inline void fuzz_fill(int fd, uint32_t mode, const uint8_t *data, size_t size)
 {
+	static const uint64_t magic = WIRE_MAGIC;
+	static const uint32_t version = WIRE_VERSION;
+	if (fd < 0 || ftruncate(fd, (off_t)WIRE_FILE_BYTES))
+		abort();
 	while (size > 6) {
 		uint32_t at;
 		uint16_t length;
@@ -27,6 +33,10 @@ static inline void fuzz_fill(int fd, const uint8_t *data, size_t size)
 		data += length;
 		size -= length;
 	}
+	if (pwrite(fd, &magic, sizeof magic, offsetof(struct wire_header, magic)) < 0 ||
+	    pwrite(fd, &version, sizeof version, offsetof(struct wire_header, version)) < 0 ||
+	    pwrite(fd, &mode, sizeof mode, offsetof(struct wire_header, mode)) < 0)
+		abort();
 }
 
 #endif

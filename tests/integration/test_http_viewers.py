@@ -289,7 +289,8 @@ def test_run_on_a_socket(tmp_path, open_path, compiled):
 
 @pytest.mark.parametrize("options, words", [
     (["--listen=none"], b"--listen none needs --socket"), (["--token-file=x"], b"--token-file needs --listen"),
-    (["--socket="], b"characters"), (["--socket", "/nowhere/at/all"], b"/nowhere/at/all")])
+    (["--socket="], b"--socket needs a PATH"), (["--socket", "x" * 200], b"1 to 107 characters"),
+    (["--listen=none", "--token-file=x"], b"--listen none needs --socket"), (["--socket", "/nowhere/at/all"], b"/nowhere/at/all")])
 def test_refused_before_anything_runs(tmp_path, options, words):
     made = tmp_path / "ran"
     done = run([HEFT, "run", *options, "-o", tmp_path / "x.heft", "--", "touch", made])

@@ -4,6 +4,7 @@ foreign format counts a reallocation as an allocation, so the sum of both is com
 import pytest
 
 from harness import HEFT, report, run
+from protobuf_bytes import field, varint
 
 
 def table(rep, via):
@@ -51,19 +52,6 @@ def test_jemalloc_to_pprof(compiled, tmp_path):
     assert {c: after["totals"][c] for c in columns} == {c: before["totals"][c] for c in columns}
     assert "hold" in {s["stack"][0]["function"] for s in after["sites"]}
     assert [s["via"] for s in after["sites"]] == [s["via"] for s in before["sites"]]
-
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    return varint(number << 3) + varint(value) if isinstance(value, int) else \
-        varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def test_labels_round_trip(tmp_path):

@@ -76,8 +76,14 @@ TEST(takes_every_form)
 	assert_string_equal(seen,
 			    "output=a;output=b;output=c;output=d;quiet;verbose;quiet;output=e;");
 	assert_int_equal(first, count);
-	assert_int_equal(parse(&permuting, "--output= --sample --sample=9"), CLI_GO_ON);
-	assert_string_equal(seen, "output=;sample;sample=9;");
+	assert_int_equal(parse(&permuting, "--sample --sample= --sample=9"), CLI_GO_ON);
+	assert_string_equal(seen, "sample;sample=;sample=9;");
+}
+
+TEST(no_path_is_empty)
+{
+	assert_int_equal(parse(&permuting, "-q --output= -v"), CLI_USAGE);
+	assert_string_equal(seen, "quiet;");
 }
 
 TEST(moves_operands_last)

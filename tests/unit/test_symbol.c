@@ -2,6 +2,7 @@
  * programs ("mark_...") give the addresses to ask for; they are read from the unstripped file. */
 #include "symbol/symbol_module.h"
 #include "elf_fixture.h"
+#include "shell_in.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -72,19 +73,6 @@ static const char cxx_source[] =
 	"	return s.f(argc, argv[0]) + ns::twice<long>(argc) + own(argc) == 9;\n"
 	"}\n";
 
-static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void shell(const char *fmt, ...)
-{
-	char command[1024];
-	va_list ap;
-	int n = snprintf(command, sizeof command, "cd %s && ", folder);
-	va_start(ap, fmt);
-	vsnprintf(command + n, sizeof command - (size_t)n, fmt, ap);
-	va_end(ap);
-	if (system(command) != 0)
-		fail_msg("failed: %s", command);
-}
-
 static void write_file(const char *name, const char *text)
 {
 	char path[128];
@@ -103,26 +91,28 @@ static int make_programs(void **state)
 		return -1;
 	write_file("a.c", c_source);
 	write_file("b.cc", cxx_source);
-	shell("cc -O1 -g -fno-omit-frame-pointer -rdynamic -Wl,--build-id=sha1 -o c a.c");
-	shell("c++ -O1 -g -rdynamic -Wl,--build-id=sha1 -o cxx b.cc");
-	shell("strip -g -o c.symtab c");
-	shell("strip -o c.stripped c");
-	shell("strip -o cxx.stripped cxx");
-	shell("objcopy --only-keep-debug c c.debug");
-	shell("cp c.stripped c.linked && objcopy --add-gnu-debuglink=c.debug c.linked");
-	shell("cc -O1 -g -rdynamic -Wl,--build-id=none -o n a.c");
-	shell("objcopy --only-keep-debug n n.debug && cp n n.linked && strip n.linked && "
-	      "objcopy --add-gnu-debuglink=n.debug n.linked");
-	shell("cp n.linked n.wrong && cp n.debug other.debug && "
-	      "objcopy --add-section .x=a.c other.debug && mkdir w && mv n.wrong w/ && "
-	      "mv other.debug w/n.debug");
+	shell_in(folder,
+		 "cc -O1 -g -fno-omit-frame-pointer -rdynamic -Wl,--build-id=sha1 -o c a.c");
+	shell_in(folder, "c++ -O1 -g -rdynamic -Wl,--build-id=sha1 -o cxx b.cc");
+	shell_in(folder, "strip -g -o c.symtab c");
+	shell_in(folder, "strip -o c.stripped c");
+	shell_in(folder, "strip -o cxx.stripped cxx");
+	shell_in(folder, "objcopy --only-keep-debug c c.debug");
+	shell_in(folder, "cp c.stripped c.linked && objcopy --add-gnu-debuglink=c.debug c.linked");
+	shell_in(folder, "cc -O1 -g -rdynamic -Wl,--build-id=none -o n a.c");
+	shell_in(folder,
+		 "objcopy --only-keep-debug n n.debug && cp n n.linked && strip n.linked && "
+		 "objcopy --add-gnu-debuglink=n.debug n.linked");
+	shell_in(folder, "cp n.linked n.wrong && cp n.debug other.debug && "
+			 "objcopy --add-section .x=a.c other.debug && mkdir w && mv n.wrong w/ && "
+			 "mv other.debug w/n.debug");
 	return 0;
 }
 
 static int remove_programs(void **state)
 {
 	(void)state;
-	shell("rm -rf %s", folder);
+	shell_in(folder, "rm -rf %s", folder);
 	return 0;
 }
 
@@ -500,8 +490,9 @@ TEST(test_broken_package)
 	static char bytes[1 << 16];
 	if (system("command -v dwp >/dev/null") != 0)
 		skip();
-	shell("cc -O1 -gsplit-dwarf -gdwarf-4 -Wl,--build-id=sha1 -o p a.c && dwp -e p -o p.dwp && "
-	      "rm -f *.dwo && cp p.dwp whole.dwp");
+	shell_in(folder, "cc -O1 -gsplit-dwarf -gdwarf-4 -Wl,--build-id=sha1 -o p a.c && dwp -e p "
+			 "-o p.dwp && "
+			 "rm -f *.dwo && cp p.dwp whole.dwp");
 	uint64_t address = address_of("p", "mark_inner");
 	size_t length = build_id_of("p", id);
 	assert_int_equal(ask("p", address), SYMBOL_USABLE);

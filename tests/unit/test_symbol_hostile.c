@@ -2,6 +2,7 @@
  * on a small program compiled here. A lookup that waits is ended by the alarm, and the test fails. */
 #include "symbol/symbol_module.h"
 #include "elf_fixture.h"
+#include "shell_in.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -23,19 +24,6 @@ enum { WAIT_SECONDS = 60 };
 static char folder[64];
 static struct name_pool *pool;
 
-static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void shell(const char *fmt, ...)
-{
-	char command[2048];
-	va_list ap;
-	int n = snprintf(command, sizeof command, "cd %s && ", folder);
-	va_start(ap, fmt);
-	vsnprintf(command + n, sizeof command - (size_t)n, fmt, ap);
-	va_end(ap);
-	if (system(command) != 0)
-		fail_msg("failed: %s", command);
-}
-
 static const char *in_folder(const char *name)
 {
 	static char path[PATH_MAX];
@@ -53,7 +41,7 @@ static int make_program(void **state)
 	fputs("int twice(int x)\n{\n	return 2 * x;\n}\nint main(void) { return twice(0); }\n",
 	      f);
 	fclose(f);
-	shell("cc -O0 -g -Wl,--build-id=sha1 -o whole a.c && strip -o stripped whole");
+	shell_in(folder, "cc -O0 -g -Wl,--build-id=sha1 -o whole a.c && strip -o stripped whole");
 	pool = name_pool_new();
 	return pool ? 0 : -1;
 }
@@ -62,7 +50,7 @@ static int remove_program(void **state)
 {
 	(void)state;
 	name_pool_free(pool);
-	shell("rm -rf %s", folder);
+	shell_in(folder, "rm -rf %s", folder);
 	return 0;
 }
 
@@ -123,8 +111,9 @@ TEST(test_module_is_no_file)
 {
 	static const char *const kinds[] = {"fifo", "folder", "socket", "device", "terminal"};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	shell("mkfifo fifo && mkdir -p folder && ln -sf /dev/zero device && ln -sf /dev/tty "
-	      "terminal");
+	shell_in(folder,
+		 "mkfifo fifo && mkdir -p folder && ln -sf /dev/zero device && ln -sf /dev/tty "
+		 "terminal");
 	snprintf(address.sun_path, sizeof address.sun_path, "%.64s/socket", folder);
 	int s = socket(AF_UNIX, SOCK_STREAM, 0);
 	assert_int_equal(bind(s, (struct sockaddr *)&address, sizeof address), 0);
@@ -139,9 +128,9 @@ TEST(test_module_is_no_file)
 
 TEST(test_debug_link_is_a_fifo)
 {
-	shell("cp whole linked.debug && cp stripped linked && "
-	      "objcopy --add-gnu-debuglink=linked.debug linked && rm linked.debug && "
-	      "mkfifo linked.debug");
+	shell_in(folder, "cp whole linked.debug && cp stripped linked && "
+			 "objcopy --add-gnu-debuglink=linked.debug linked && rm linked.debug && "
+			 "mkfifo linked.debug");
 	struct asked a = begin("linked", "whole");
 	look_up(&a);
 	assert_int_equal(a.debug, SYMBOL_DEBUG_NONE);
@@ -150,10 +139,12 @@ TEST(test_debug_link_is_a_fifo)
 
 static void split(const char *version)
 {
-	shell("rm -f split split.dwo *.dwo && cc -O0 -gsplit-dwarf -gdwarf-%s -Wl,--build-id=sha1 "
-	      "-o "
-	      "split a.c && ls *.dwo > name",
-	      version);
+	shell_in(folder,
+		 "rm -f split split.dwo *.dwo && cc -O0 -gsplit-dwarf -gdwarf-%s "
+		 "-Wl,--build-id=sha1 "
+		 "-o "
+		 "split a.c && ls *.dwo > name",
+		 version);
 }
 
 TEST(test_split_file_is_a_fifo)
@@ -167,7 +158,7 @@ TEST(test_split_file_is_a_fifo)
 		assert_string_equal(a.query.frames[0].function, "twice");
 		assert_int_equal(a.query.frames[0].line, 3);
 		end(&a);
-		shell("f=$(cat name) && rm $f && mkfifo $f");
+		shell_in(folder, "f=$(cat name) && rm $f && mkfifo $f");
 		a = begin("split", "split");
 		look_up(&a);
 		assert_int_equal(a.debug, SYMBOL_DEBUG_PARTIAL);
@@ -182,10 +173,12 @@ TEST(test_split_file_of_another_build)
 	static const char *const versions[] = {"4", "5"};
 	for (size_t i = 0; i < 2; i++) {
 		split(versions[i]);
-		shell("cp split mine && sed s/twice/wrong/g a.c > b.c && mv a.c c.c && mv b.c a.c "
-		      "&& "
-		      "cc -O0 -gsplit-dwarf -gdwarf-%s -o split a.c; mv c.c a.c",
-		      versions[i]);
+		shell_in(folder,
+			 "cp split mine && sed s/twice/wrong/g a.c > b.c && mv a.c c.c && mv b.c "
+			 "a.c "
+			 "&& "
+			 "cc -O0 -gsplit-dwarf -gdwarf-%s -o split a.c; mv c.c a.c",
+			 versions[i]);
 		struct asked a = begin("mine", "mine");
 		look_up(&a);
 		assert_int_equal(a.debug, SYMBOL_DEBUG_PARTIAL);
@@ -197,12 +190,12 @@ TEST(test_split_file_of_another_build)
 TEST(test_package_is_a_fifo)
 {
 	split("5");
-	shell("rm $(cat name) && mkfifo split.dwp");
+	shell_in(folder, "rm $(cat name) && mkfifo split.dwp");
 	struct asked a = begin("split", "split");
 	look_up(&a);
 	assert_int_equal(a.debug, SYMBOL_DEBUG_PARTIAL);
 	end(&a);
-	shell("rm split.dwp");
+	shell_in(folder, "rm split.dwp");
 }
 
 /* .gnu_debugaltlink names dwz's file; libdw would open it by itself. */
@@ -213,8 +206,8 @@ TEST(test_alternate_file_is_a_fifo)
 	fwrite("\0twenty bytes of an id", 1, 21, f);
 	fclose(f);
 	/* A name that is in the alternate file: DW_FORM_GNU_strp_alt (0x1f21) in place of DW_FORM_strp. */
-	shell("mkfifo common && cp whole alternate && "
-	      "objcopy --add-section .gnu_debugaltlink=link alternate");
+	shell_in(folder, "mkfifo common && cp whole alternate && "
+			 "objcopy --add-section .gnu_debugaltlink=link alternate");
 	int fd;
 	Elf *elf = open_elf("alternate", &fd);
 	size_t strings;
@@ -300,9 +293,9 @@ static void cut(const char *name, const char *module, off_t length)
 
 TEST(test_module_is_cut)
 {
-	shell("cp whole cut");
+	shell_in(folder, "cp whole cut");
 	cut("cut", "cut", 0);
-	shell("cp whole cut");
+	shell_in(folder, "cp whole cut");
 	cut("cut", "cut", 4096);
 }
 
@@ -311,7 +304,7 @@ TEST(test_module_is_cut_with_signals_blocked)
 {
 	sigset_t all, before;
 	sigfillset(&all);
-	shell("cp whole cut");
+	shell_in(folder, "cp whole cut");
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	cut("cut", "cut", 0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -389,8 +382,8 @@ static void expect_refused(const char *name, const char *words)
 TEST(test_bomb_by_flag)
 {
 	write_packed("packed", UINT64_C(256) << 20, false);
-	shell("cp whole bomb && objcopy --remove-section .debug_str bomb && "
-	      "objcopy --add-section .debug_str=packed bomb");
+	shell_in(folder, "cp whole bomb && objcopy --remove-section .debug_str bomb && "
+			 "objcopy --add-section .debug_str=packed bomb");
 	set_compressed("bomb", ".debug_str");
 	expect_refused("bomb",
 		       "bomb has packed sections that would become 256.0 MiB, which heft does "
@@ -400,8 +393,8 @@ TEST(test_bomb_by_flag)
 TEST(test_bomb_by_name)
 {
 	write_packed("packed", UINT64_C(256) << 20, true);
-	shell("cp whole bomb && objcopy --remove-section .debug_str bomb && "
-	      "objcopy --add-section .zdebug_str=packed bomb");
+	shell_in(folder, "cp whole bomb && objcopy --remove-section .debug_str bomb && "
+			 "objcopy --add-section .zdebug_str=packed bomb");
 	expect_refused("bomb",
 		       "bomb has packed sections that would become 256.0 MiB, which heft does "
 		       "not unpack");
@@ -411,9 +404,11 @@ TEST(test_bomb_by_name)
 TEST(test_bomb_in_parts)
 {
 	write_packed("packed", UINT64_C(14) << 20, false);
-	shell("cp whole bomb && objcopy --remove-section .debug_str --remove-section .debug_line "
-	      "bomb "
-	      "&& objcopy --add-section .debug_str=packed --add-section .debug_line=packed bomb");
+	shell_in(
+		folder,
+		"cp whole bomb && objcopy --remove-section .debug_str --remove-section .debug_line "
+		"bomb "
+		"&& objcopy --add-section .debug_str=packed --add-section .debug_line=packed bomb");
 	set_compressed("bomb", ".debug_str");
 	set_compressed("bomb", ".debug_line");
 	expect_refused("bomb", "would become 14.0 MiB");
@@ -426,8 +421,8 @@ TEST(test_bomb_that_claims_everything)
 	uint64_t size = UINT64_MAX;
 	assert_int_equal(pwrite(fd, &size, 8, offsetof(Elf64_Chdr, ch_size)), 8);
 	close(fd);
-	shell("cp whole bomb && objcopy --remove-section .debug_str bomb && "
-	      "objcopy --add-section .debug_str=packed bomb");
+	shell_in(folder, "cp whole bomb && objcopy --remove-section .debug_str bomb && "
+			 "objcopy --add-section .debug_str=packed bomb");
 	set_compressed("bomb", ".debug_str");
 	expect_refused("bomb", "bomb has damaged packed sections");
 }
@@ -436,10 +431,10 @@ TEST(test_bomb_in_split_file)
 {
 	split("5");
 	write_packed("packed", UINT64_C(256) << 20, false);
-	shell("f=$(cat name) && objcopy --remove-section .debug_str.dwo $f && "
-	      "objcopy --add-section .debug_str.dwo=packed $f && cp $f bomb.o");
+	shell_in(folder, "f=$(cat name) && objcopy --remove-section .debug_str.dwo $f && "
+			 "objcopy --add-section .debug_str.dwo=packed $f && cp $f bomb.o");
 	set_compressed("bomb.o", ".debug_str.dwo");
-	shell("cp bomb.o $(cat name)");
+	shell_in(folder, "cp bomb.o $(cat name)");
 	struct asked a = begin("split", "split");
 	look_up(&a);
 	assert_int_equal(a.debug, SYMBOL_DEBUG_PARTIAL);
@@ -451,7 +446,8 @@ TEST(test_bomb_in_split_file)
 /* Real sections pack well, too, and stay. */
 TEST(test_honest_packed_sections)
 {
-	shell("cp whole packed-whole && objcopy --compress-debug-sections=zlib packed-whole");
+	shell_in(folder,
+		 "cp whole packed-whole && objcopy --compress-debug-sections=zlib packed-whole");
 	struct asked a = begin("packed-whole", "whole");
 	look_up(&a);
 	assert_int_equal(a.debug, SYMBOL_DEBUG_WHOLE);
@@ -459,7 +455,7 @@ TEST(test_honest_packed_sections)
 	assert_int_equal(a.query.frames[0].line, 3);
 	end(&a);
 	write_packed("packed", UINT64_C(15) << 20, false); /* under what is free */
-	shell("cp whole free && objcopy --add-section .debug_frame=packed free");
+	shell_in(folder, "cp whole free && objcopy --add-section .debug_frame=packed free");
 	set_compressed("free", ".debug_frame");
 	a = begin("free", "whole");
 	look_up(&a);
