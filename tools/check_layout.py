@@ -50,10 +50,11 @@ MAY_INCLUDE = {
     "pprof": {"base", "hosted", "profile", "export", "http"},
     "pages": {"base", "hosted", "profile", "export", "findings", "model_json", "report", "http"},
     "session": {"base", "hosted", "wire", "tally", "trace"},
+    "attach": {"base", "hosted", "wire", "symbol", "session"},
     "agent": {"base", "hosted", "wire", "tally", "trace", "profile", "session"},
     "record": {"base", "hosted", "wire", "tally", "trace", "session", "agent"},
     "cli": {"base", "hosted", "tally", "trace", "symbol", "profile", "import", "export", "findings",
-            "model_json", "report", "top", "http", "pprof", "pages", "session", "agent", "record"},
+            "model_json", "report", "top", "http", "pprof", "pages", "session", "attach", "agent", "record"},
 }
 
 # What a header brings in counts as included. These bring in more than their users may see:
@@ -248,6 +249,37 @@ def check_library(build):
                        if "@GLIBC_" not in s and s not in own_weak])
 
 
+# Functions of the blob that wait for a real one while the guard or `inside` says so.
+BLOB_WAITS = re.compile(r"<(heft_exact_(?!free)\w+|heft_sampled_(?!free)\w+|passed_on_\w+|blob_dlclose)(\.\w+)*>")
+
+
+def check_blob(build):
+    blob = build / "heft-blob.so"
+    checks = ("the blob is linked to nothing", "detaching sees who waits in the blob")
+    if not blob.exists():
+        for name in checks:
+            report(name, [f"{blob.name} is not in the build directory"])
+        return
+    problems = []
+    for line in command_lines(["nm", "-D", blob]):
+        if line.split()[1:] != ["D", "heft_blob"]:
+            problems.append("has the symbol " + line)
+    for line in command_lines(["readelf", "-dlrW", blob]):
+        if re.search(r"\(NEEDED\)|^ +TLS ", line) or (" R_X86_64_" in line and "R_X86_64_RELATIVE" not in line):
+            problems.append(line.strip())
+    report(checks[0], problems)
+    function, problems, waits = "", [], 0
+    for line in command_lines(["objdump", "-d", "--no-show-raw-insn", blob]):
+        named = re.match(r"^[0-9a-f]+ (<.+>):$", line)
+        if named:
+            function = named.group(1)
+        elif re.search(r"\bcall\b.*<heft_next", line):
+            waits += 1
+            if not BLOB_WAITS.fullmatch(function):
+                problems.append(f"{function} calls a real function: {line.strip()}")
+    report(checks[1], problems or ([] if waits else ["no real function is called: objdump is silent"]))
+
+
 def check_pages():
     name = "manual pages have no lint"
     pages = sorted((ROOT / "man").glob("*.1"))
@@ -266,6 +298,8 @@ def check_pages():
 
 def compiles(compiler, source, *flags):
     """The first complaint of a compiler about one file, or None."""
+    if re.match(r"src/capture/blob.*\.c$", source):
+        flags += ("-DHEFT_BLOB", "-ffreestanding")
     done = subprocess.run([compiler, "-std=gnu17", "-D_GNU_SOURCE=", '-DHEFT_VERSION=""', "-I",
                            str(ROOT / "src"), "-I", str(ROOT / "include"), "-fsyntax-only",
                            "-Werror", *flags, "-x", "c", str(ROOT / source)],
@@ -333,6 +367,7 @@ CHECKS = {
     "limits": lambda files, build: report("files, functions and structs keep their limits",
                                           layout_limits.check(ROOT, files)),
     "library": lambda files, build: check_library(build),
+    "blob": lambda files, build: check_blob(build),
     "functions": lambda files, build: check_functions(build),
     "pages": lambda files, build: check_pages(),
     "manual": lambda files, build: report("manual pages agree with the verbs",

@@ -12,7 +12,7 @@ set -eu
 
 build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libiberty-dev
 libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libmicrohttpd-dev libgnutls28-dev
-libncurses-dev python3'
+libncurses-dev libzydis-dev python3'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3-pytest binutils mandoc bash perl git
 sqlite3 jq gdb libjemalloc2 libmimalloc-dev libgoogle-perftools-dev clang libclang-rt-dev curl
 libxml2-utils llvm clang-format-19 dwz xz-utils libdebuginfod-dev zstd tmux bc lsof openssl

@@ -67,7 +67,7 @@ static inline uintptr_t find(enum op op)
 				heft_sample_test(p, size, HERE(), via);                            \
 			return p;                                                                  \
 		}                                                                                  \
-		struct heft_tls *tls = &heft_tls;                                                  \
+		struct heft_tls *tls = heft_tls_now();                                             \
 		uintptr_t q = find(quiet);                                                         \
 		quiet_type *ask = (quiet_type *)(q & ~1ul);                                        \
 		if (UNLIKELY(!(q & 1) || !enter(tls, HERE())))                                     \
@@ -88,7 +88,7 @@ static inline uintptr_t find(enum op op)
 		type *f = (type *)(v & ~1ul);                                                      \
 		if (UNLIKELY(!f || !p))                                                            \
 			return;                                                                    \
-		struct heft_tls *tls = &heft_tls;                                                  \
+		struct heft_tls *tls = heft_tls_now();                                             \
 		if (LIKELY(!(v & 1))) {                                                            \
 			f call;                                                                    \
 			return;                                                                    \

@@ -21,7 +21,7 @@ static inline uintptr_t find(_Atomic uintptr_t *known, const char *name)
 static inline __attribute__((always_inline)) char *duplicate(const char *text, size_t length,
 							     uintptr_t here)
 {
-	struct heft_tls *tls = &heft_tls;
+	struct heft_tls *tls = heft_tls_now();
 	size_t size = length + 1;
 	char *p;
 	if (heft_is_sampled()) {

@@ -28,6 +28,36 @@ exact:
 #endif
 }
 
+/* In the library these are the functions that the program calls. In the blob they are where the entries of those
+ * functions lead to: there the call of a real function comes here again if that calls malloc itself, as
+ * libc's memalign does for small alignments, and its realloc for a new block. */
+#ifdef HEFT_BLOB
+#define EXPORTED_NAME(name) heft_blob_##name
+#define EXPORTED(type, name) HIDDEN type heft_blob_##name
+#define PASSED_ON(type, name, parameters, arguments)                                               \
+	static NOINLINE type passed_on_##name parameters                                           \
+	{                                                                                          \
+		return HEFT_WAITED_FOR(type, heft_next.name arguments);                            \
+	}
+PASSED_ON(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size))
+PASSED_ON(void *, memalign, (size_t alignment, size_t size), (alignment, size))
+PASSED_ON(void *, valloc, (size_t size), (size))
+PASSED_ON(void *, pvalloc, (size_t size), (size))
+PASSED_ON(int, posix_memalign, (void **out, size_t alignment, size_t size), (out, alignment, size))
+PASSED_ON(void *, realloc, (void *old, size_t size), (old, size))
+#else
+#define EXPORTED_NAME(name) name
+#define EXPORTED(type, name) EXPORT type name
+#define passed_on_aligned_alloc heft_next.aligned_alloc
+#define passed_on_memalign heft_next.memalign
+#define passed_on_valloc heft_next.valloc
+#define passed_on_pvalloc heft_next.pvalloc
+#define passed_on_posix_memalign heft_next.posix_memalign
+#define passed_on_realloc heft_next.realloc
+#endif
+#define passed_on_malloc heft_next.malloc
+#define passed_on_calloc heft_next.calloc
+
 /* What a call does. In a sampled process `counted`, the expression that counts it, decides. */
 #define GATE(counted, next, sampled, exact)                                                        \
 	do {                                                                                       \
@@ -42,18 +72,19 @@ exact:
 	} while (0)
 
 #define ENTRY(name, parameters, arguments, size, via)                                              \
-	EXPORT void *name parameters                                                               \
+	EXPORTED(void *, name) parameters                                                          \
 	{                                                                                          \
-		GATE(heft_passes(size), heft_next.name arguments, heft_sampled_##name arguments,   \
+		GATE(heft_passes(size), passed_on_##name arguments, heft_sampled_##name arguments, \
 		     heft_exact_##name arguments);                                                 \
 	}
 HEFT_ALLOCATING_FUNCTIONS(ENTRY)
 
-EXPORT void free(void *p)
+EXPORTED(void, free)(void *p)
 {
 	GATE(!heft_may_be_sampled(p), heft_next.free(p), heft_sampled_free(p), heft_exact_free(p));
 }
 
+#ifndef HEFT_BLOB
 EXPORT void free_sized(void *p, size_t size)
 {
 	(void)size;
@@ -67,23 +98,28 @@ EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size)
 	free(p);
 }
 
-EXPORT void *realloc(void *old, size_t size)
+#endif
+
+EXPORTED(void *, realloc)(void *old, size_t size)
 {
-	GATE(!heft_may_be_sampled(old) && heft_passes(size), heft_next.realloc(old, size),
+	GATE(!heft_may_be_sampled(old) && heft_passes(size),
+	     old ? heft_next.realloc(old, size) : passed_on_realloc(old, size),
 	     heft_sampled_realloc(old, size), heft_exact_realloc(old, size));
 }
 
-EXPORT void *reallocarray(void *old, size_t n, size_t each)
+EXPORTED(void *, reallocarray)(void *old, size_t n, size_t each)
 {
 	size_t size;
-	if (!heft_is_sampled() || UNLIKELY(__builtin_mul_overflow(n, each, &size)))
-		return heft_exact_reallocarray(old, n, each);
-	return realloc(old, size);
+	if (UNLIKELY(__builtin_mul_overflow(n, each, &size)))
+		return heft_too_large(old, n, each);
+	if (!heft_is_sampled())
+		return heft_exact_reallocarray(old, size);
+	return EXPORTED_NAME(realloc)(old, size);
 }
 
-EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
+EXPORTED(int, posix_memalign)(void **out, size_t alignment, size_t size)
 {
-	GATE(heft_passes(size), heft_next.posix_memalign(out, alignment, size),
+	GATE(heft_passes(size), passed_on_posix_memalign(out, alignment, size),
 	     heft_sampled_posix_memalign(out, alignment, size),
 	     heft_exact_posix_memalign(out, alignment, size));
 }

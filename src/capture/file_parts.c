@@ -13,26 +13,13 @@
 #include "capture/sample.h"
 #include "capture/settings.h"
 
-#include <errno.h>
 #include <sys/mman.h>
-#include <sys/types.h>
 
-enum { PAGE = 4096, RESERVE = 1 << 20, PARTS = 4, TRIES = 4, SHARE = 64 };
+enum { PAGE = 4096, RESERVE = 1 << 20, PARTS = 4, TRIES = 4 };
 #define FIXED_NOREPLACE 0x100000
 #define APART (128ull << 20)
 
 struct heft_part heft_part = HEFT_PART_ALL;
-
-static int (*next_mlockall)(int);
-static int (*next_setrlimit)(int, const struct rlimit *);
-static int (*next_prlimit)(pid_t, int, const struct rlimit *, struct rlimit *);
-
-void heft_parts_init(void)
-{
-	next_setrlimit = (__typeof__(next_setrlimit))heft_next_symbol("setrlimit");
-	next_prlimit = (__typeof__(next_prlimit))heft_next_symbol("prlimit");
-	next_mlockall = (__typeof__(next_mlockall))heft_next_symbol("mlockall");
-}
 
 struct parts {
 	unsigned count;
@@ -77,7 +64,7 @@ static uint32_t at_most(uint64_t wanted, uint32_t most)
 /* A process whose addresses are limited gives us a small share of them. */
 static void choose_parts(void)
 {
-	uint64_t share = sys_limit(RLIMIT_AS) / SHARE / 2;
+	uint64_t share = sys_limit(RLIMIT_AS) / HEFT_PART_SHARE;
 	if (heft_mapped || share >= WIRE_FILE_BYTES)
 		return;
 	if (share < RESERVE)
@@ -175,59 +162,9 @@ static void shrink(const struct wire_header *h)
 }
 
 /* Not in a vfork child: the memory is its parent's, but what it locks or limits is not. */
-static void shrink_own(void)
+void heft_parts_shrink(void)
 {
 	struct heft_process *p = heft_process;
 	if (p && atomic_load(&p->phase) == HEFT_OPEN && p->session.header->pid == sys_getpid())
 		shrink(p->session.header);
 }
-
-EXPORT int mlockall(int flags)
-{
-	heft_resolve_next();
-	shrink_own();
-	return next_mlockall ? next_mlockall(flags)
-			     : (int)heft_as_libc(sys_call4(SYS_mlockall, flags, 0, 0, 0));
-}
-
-/* The program limits its own addresses. The call has succeeded, so the limit can be read. */
-static int limited(int rc, int resource, const struct rlimit *limit)
-{
-	int saved = errno;
-	if (!rc && resource == RLIMIT_AS && limit && limit->rlim_cur / SHARE / 2 < WIRE_FILE_BYTES)
-		shrink_own();
-	errno = saved;
-	return rc;
-}
-
-/* Each has two names: files of any size are no option on 64 bits. */
-#define LIMITS(name)                                                                               \
-	EXPORT int heft_set##name(int resource, const struct rlimit *limit) __asm__("set" #name);  \
-	EXPORT int heft_set##name(int resource, const struct rlimit *limit)                        \
-	{                                                                                          \
-		heft_resolve_next();                                                               \
-		return limited(next_setrlimit                                                      \
-				       ? next_setrlimit(resource, limit)                           \
-				       : (int)heft_as_libc(sys_call4(SYS_setrlimit, resource,      \
-								     (long)limit, 0, 0)),          \
-			       resource, limit);                                                   \
-	}
-LIMITS(rlimit)
-LIMITS(rlimit64)
-#undef LIMITS
-
-#define LIMITS(name)                                                                               \
-	EXPORT int heft_##name(pid_t pid, int resource, const struct rlimit *limit,                \
-			       struct rlimit *old) __asm__(#name);                                 \
-	EXPORT int heft_##name(pid_t pid, int resource, const struct rlimit *limit,                \
-			       struct rlimit *old)                                                 \
-	{                                                                                          \
-		heft_resolve_next();                                                               \
-		int rc = next_prlimit ? next_prlimit(pid, resource, limit, old)                    \
-				      : (int)heft_as_libc(sys_call4(SYS_prlimit64, pid, resource,  \
-								    (long)limit, (long)old));      \
-		return pid && pid != sys_getpid() ? rc : limited(rc, resource, limit);             \
-	}
-LIMITS(prlimit)
-LIMITS(prlimit64)
-#undef LIMITS

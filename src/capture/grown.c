@@ -113,7 +113,7 @@ NOINLINE void heft_grown_freed(struct heft_tls *tls, const void *p)
 
 static __attribute__((destructor)) void at_exit(void)
 {
-	struct heft_tls *tls = &heft_tls;
+	struct heft_tls *tls = heft_tls_now();
 	struct heft_process *p = heft_process;
 	if (!p || atomic_load(&p->phase) != HEFT_OPEN || atomic_load(&heft_several_threads) ||
 	    !(atomic_load(&heft_unusual.grown_large) + atomic_load(&heft_unusual.grown_small)) ||

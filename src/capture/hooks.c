@@ -5,7 +5,6 @@
 #include "capture/hooks.h"
 #include "capture/hotpath.h"
 
-#include <errno.h>
 #include <signal.h>
 
 /* The alternate stack of a signal handler may be a part of the stack that it interrupts. Then a hook
@@ -61,7 +60,7 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 #define EXACT_HOOK(name, parameters, arguments, size, via)                                         \
 	void *heft_exact_##name parameters                                                         \
 	{                                                                                          \
-		struct heft_tls *tls = &heft_tls;                                                  \
+		struct heft_tls *tls = heft_tls_now();                                             \
 		if (UNLIKELY(!enter(tls, HERE())))                                                 \
 			return heft_next.name arguments;                                           \
 		uint32_t site = site_before(tls, HERE(), via);                                     \
@@ -71,7 +70,7 @@ HEFT_ALLOCATING_FUNCTIONS(EXACT_HOOK)
 
 int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
 {
-	struct heft_tls *tls = &heft_tls;
+	struct heft_tls *tls = heft_tls_now();
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.posix_memalign(out, alignment, size);
 	uint32_t site = site_before(tls, HERE(), WIRE_VIA_POSIX_MEMALIGN);
@@ -83,7 +82,7 @@ int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
 /* All that a free may need. heft_exact_free jumps here, so this frame is the hook's. */
 static NOINLINE void free_slowly(void *p)
 {
-	struct heft_tls *tls = &heft_tls;
+	struct heft_tls *tls = heft_tls_now();
 	if (!p || UNLIKELY(heft_in_arena(p)))
 		return;
 	if (LIKELY(enter(tls, HERE()))) {
@@ -95,7 +94,7 @@ static NOINLINE void free_slowly(void *p)
 
 void heft_exact_free(void *p)
 {
-	struct heft_tls *tls = &heft_tls;
+	struct heft_tls *tls = heft_tls_now();
 	struct heft_thread *t = tls->thread;
 	if (LIKELY(p && !tls->guard && t && t->pos < t->limit && t->frees_to_skip &&
 		   !heft_is_unusual(p))) {
@@ -155,7 +154,7 @@ static inline bool announce(struct heft_tls *tls, void *old)
 static inline __attribute__((always_inline)) void *reallocate(void *old, size_t size,
 							      uintptr_t here, unsigned via)
 {
-	struct heft_tls *tls = &heft_tls;
+	struct heft_tls *tls = heft_tls_now();
 	bool arena = heft_in_arena(old);
 	if (UNLIKELY(!enter(tls, here)))
 		return arena ? heft_arena_realloc(old, size) : heft_next.realloc(old, size);
@@ -173,21 +172,13 @@ void *heft_exact_realloc(void *old, size_t size)
 }
 
 /* Once its size is known a reallocarray is a realloc. */
-void *heft_exact_reallocarray(void *old, size_t n, size_t each)
+void *heft_exact_reallocarray(void *old, size_t size)
 {
-	size_t size;
-	if (UNLIKELY(__builtin_mul_overflow(n, each, &size))) {
-		errno = ENOMEM;
-		return NULL;
-	}
 	return reallocate(old, size, HERE(), WIRE_VIA_REALLOCARRAY);
 }
 
-/* ---- other functions that the inside must see */
-
-EXPORT int dlclose(void *handle)
+void heft_after_dlclose(void)
 {
-	int rc = heft_next.dlclose ? heft_next.dlclose(handle) : -1;
 	struct heft_process *p = heft_process;
 	if (p && atomic_load(&p->phase) == HEFT_OPEN) {
 		/* Another library may be loaded where this one was. */
@@ -195,12 +186,4 @@ EXPORT int dlclose(void *handle)
 		atomic_fetch_add(&heft_generation, 1);
 		atomic_fetch_add(&p->session.header->flushes, 1);
 	}
-	return rc;
-}
-
-EXPORT int pthread_setname_np(unsigned long thread, const char *name)
-{
-	int rc = heft_next.setname ? heft_next.setname(thread, name) : ENOSYS;
-	heft_thread_renamed();
-	return rc;
 }

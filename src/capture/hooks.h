@@ -27,6 +27,19 @@ BOTH(void *, realloc, (void *old, size_t size))
 BOTH(void, free, (void *p))
 #undef BOTH_ALLOCATE
 #undef BOTH
-HIDDEN void *heft_exact_reallocarray(void *old, size_t n, size_t each);
+HIDDEN void *heft_exact_reallocarray(void *old, size_t size); /* of so many bytes in all */
+/* A reallocarray of more bytes than can be counted: what libc's does. */
+HIDDEN void *heft_too_large(void *old, size_t n, size_t each);
+
+#ifdef HEFT_BLOB
+/* Where the entries of the real functions lead to (entry.c) */
+#define BLOB_ENTRY(name, parameters, arguments, size, via) HIDDEN void *heft_blob_##name parameters;
+HEFT_ALLOCATING_FUNCTIONS(BLOB_ENTRY)
+#undef BLOB_ENTRY
+HIDDEN int heft_blob_posix_memalign(void **out, size_t alignment, size_t size);
+HIDDEN void *heft_blob_realloc(void *old, size_t size);
+HIDDEN void *heft_blob_reallocarray(void *old, size_t n, size_t each);
+HIDDEN void heft_blob_free(void *p);
+#endif
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "base/arch.h"
 #include "base/sys.h"
+#include "capture/around.h"
 #include "wire/record.h"
 #include "wire/session.h"
 
@@ -173,8 +174,43 @@ struct heft_tls {
 	uint64_t left;       /* bytes to the next sample; 0 at first: nothing is drawn yet */
 	uint64_t rate_bytes; /* the rate that `left` was drawn with; 0: it was not drawn */
 	uint64_t random;
+#ifdef HEFT_BLOB
+	uintptr_t
+		inside; /* the frame of a hook that waits for a real call without the guard; or 0 */
+#endif
 };
+#ifdef HEFT_BLOB
+#include "capture/blob_thread.h"
+/* A real call that a hook without a guard waits for: detaching must know, and calls that the real function makes
+ * itself are not to be counted again (the entry of malloc leads here also from inside of libc). */
+#define HEFT_WAITED_FOR(type, call)                                                                \
+	({                                                                                         \
+		struct heft_tls *tls_ = heft_tls_now();                                            \
+		uintptr_t outer_ = tls_->inside;                                                   \
+		tls_->inside = (uintptr_t)__builtin_frame_address(0);                              \
+		__asm__ volatile("" : : : "memory");                                               \
+		type result_ = call;                                                               \
+		__asm__ volatile("" : : : "memory");                                               \
+		tls_->inside = outer_;                                                             \
+		result_;                                                                           \
+	})
+static inline int heft_is_inner_call(const struct heft_tls *tls)
+{
+	return tls->inside != 0;
+}
+#else
+#define HEFT_WAITED_FOR(type, call) (call)
+static inline int heft_is_inner_call(const struct heft_tls *tls)
+{
+	(void)tls;
+	return 0;
+}
 extern HIDDEN __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
+static inline struct heft_tls *heft_tls_now(void)
+{
+	return &heft_tls;
+}
+#endif
 
 /* ---- next_allocator.c: the functions behind ours */
 
@@ -237,6 +273,16 @@ HIDDEN int heft_process_open(void);
 /* The thread pointer of the thread that the program began with. A forked child has the one of the thread that
  * forked, and its stack. */
 extern HIDDEN void *heft_first_thread;
+static inline int heft_is_first_thread(const void *thread_pointer)
+{
+#ifdef HEFT_BLOB
+	return (uintptr_t)thread_pointer == heft_blob.first_thread;
+#else
+	return thread_pointer == heft_first_thread;
+#endif
+}
+/* Why the file could not be made: a negative errno; 0: it was, or nobody wanted one */
+extern HIDDEN int heft_open_error;
 /* How far the parts of the file that are mapped reach (file_parts.c) */
 struct heft_part {
 	_Atomic uint32_t nodes, chunks;
@@ -244,7 +290,10 @@ struct heft_part {
 };
 #define HEFT_PART_ALL {WIRE_NODES, WIRE_CHUNKS, WIRE_SAMPLE_LEVELS}
 extern HIDDEN struct heft_part heft_part;
-HIDDEN void heft_parts_init(void);
+enum { HEFT_PART_SHARE = 128 }; /* of limited addresses, we take one in so many */
+/* The program locks its memory, or limits its addresses: unmaps what is not needed. */
+HIDDEN void heft_parts_shrink(void);
+HIDDEN void heft_limits_init(void);  /* limits.c */
 HIDDEN void *heft_parts_map(int fd); /* wherever there is space; NULL: there is none */
 HIDDEN void heft_parts_unmap(void *at);
 HIDDEN int heft_parts_move(void *at, void *to); /* over the parent's; 0, or -1 */
@@ -261,14 +310,14 @@ struct heft_own_work {
 };
 static inline __attribute__((always_inline)) struct heft_own_work heft_own_work_begin(void)
 {
-	struct heft_own_work w = {.guard = heft_tls.guard, .saved_errno = errno};
+	struct heft_own_work w = {.guard = heft_tls_now()->guard, .saved_errno = errno};
 	if (!w.guard)
-		heft_tls.guard = (uintptr_t)__builtin_frame_address(0);
+		heft_tls_now()->guard = (uintptr_t)__builtin_frame_address(0);
 	return w;
 }
 static inline void heft_own_work_end(struct heft_own_work w)
 {
-	heft_tls.guard = w.guard;
+	heft_tls_now()->guard = w.guard;
 	errno = w.saved_errno;
 }
 
@@ -280,6 +329,11 @@ HIDDEN struct heft_thread *heft_make_space(void);
 /* Sampled mode: the thread, with a stream slot but no chunk. NULL: there is none (it has been counted). */
 HIDDEN struct heft_thread *heft_sample_thread(void);
 HIDDEN void heft_thread_renamed(void);
+/* Only a hint: other destructors, and libc after all of them, may still free, and those records go into the same
+ * stream. The recorder takes the slot back once the thread is gone. */
+HIDDEN void heft_thread_ends(struct heft_thread *t);
+/* library.c: asks libc to call that when the thread ends. Nobody does in the blob. */
+HIDDEN void heft_watch_end_of_thread(struct heft_thread *t);
 /* Writes an EXT record with `count` words. */
 HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words,
 			  unsigned count);
@@ -364,7 +418,10 @@ static inline struct heft_entry heft_entry(uintptr_t hook)
 }
 /* The site (node index) of a call of allocation function `via`; hook: the hook's frame address. */
 HIDDEN uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via);
-HIDDEN void heft_forget_code(void); /* after dlclose: empties the row cache */
+HIDDEN void heft_forget_code(void);   /* empties the row cache */
+HIDDEN void heft_after_dlclose(void); /* hooks.c */
+/* unwind.c: how much thread-local memory lies between the end of a thread's stack and its outermost frame */
+HIDDEN void heft_set_home_reach(uintptr_t thread_local_bytes);
 
 /* unwind.c */
 enum heft_step {
@@ -448,13 +505,21 @@ HIDDEN void heft_stays(int pid);
 /* A child has ended by now; pid 0: one that began after since_tsc. status: see struct wire_reap. */
 HIDDEN void heft_reaped(struct wire_header *h, int pid, uint32_t status, uint32_t maxrss_kib,
 			uint64_t since_tsc);
-/* heft has mapped this many bytes more, or less, for itself: the outside subtracts them from the program's
- * memory. */
-static inline void heft_own_memory(int64_t bytes)
+/* heft has mapped memory for itself, or given it back: the outside subtracts it from the program's. */
+static inline void heft_mapped_own(void *at, size_t bytes)
 {
 	struct heft_process *p = heft_process;
 	if (p && p->session.header)
 		atomic_fetch_add(&p->session.header->own_bytes, (uint64_t)bytes);
+	heft_around_mapped(at, bytes);
+}
+static inline void heft_unmap_own(void *at, size_t bytes)
+{
+	struct heft_process *p = heft_process;
+	if (p && p->session.header)
+		atomic_fetch_sub(&p->session.header->own_bytes, (uint64_t)bytes);
+	heft_around_unmapped(at);
+	sys_munmap(at, bytes);
 }
 
 /* What libc's functions return for a result of the kernel. */

@@ -73,8 +73,8 @@ void heft_module_announce(uint64_t pc, char *work)
 	if (LIKELY(m && m->generation == generation))
 		return;
 	struct heft_object o;
-	if (heft_object_at(pc, &o))
-		return; /* code of no object: JIT */
+	if (heft_object_at(pc, &o) || !o.map)
+		return; /* code of no object: JIT; or our own, which a handler interrupted */
 	heft_redirect_late(&o, work);
 	uintptr_t start = o.start, end = o.end;
 

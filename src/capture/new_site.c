@@ -18,7 +18,7 @@ uint32_t heft_new_site(const struct heft_frame *frames, const uint64_t *hashes, 
 	for (; have < depth && !full; have++) {
 		heft_module_announce(frames[have].flags & WIRE_NODE_EXACT ? frames[have].pc
 									  : frames[have].pc - 1,
-				     heft_tls.thread->work);
+				     heft_tls_now()->thread->work);
 		uint32_t id = heft_node_add(HEFT_NODES, parent, heft_frame_key(&frames[have]),
 					    hashes[have]);
 		if (id)

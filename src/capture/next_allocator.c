@@ -201,7 +201,7 @@ int heft_resolve_next(void)
 	heft_ends_init();
 	heft_commands_init();
 	heft_sandbox_init();
-	heft_parts_init();
+	heft_limits_init();
 	heft_thread_stacks_init();
 	if (next.malloc && next.calloc && next.realloc && next.free)
 		heft_next = next;

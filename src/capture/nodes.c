@@ -55,7 +55,7 @@ static _Atomic uint64_t *level_slots(struct heft_index_level *l, unsigned level)
 		sys_munmap(mem, bytes);
 		return expected;
 	}
-	heft_own_memory((int64_t)bytes);
+	heft_mapped_own(mem, bytes);
 	return mem;
 }
 

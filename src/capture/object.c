@@ -13,7 +13,6 @@
 #include "capture/object.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -37,10 +36,8 @@ static int programs_own(const struct link_map *map, struct heft_segments *s)
 	static _Atomic uint32_t count;
 	uintptr_t at = atomic_load_explicit(&place, memory_order_acquire);
 	if (!at) {
-		int saved = errno;
-		at = getauxval(AT_PHDR);
-		uint64_t n = getauxval(AT_PHNUM);
-		errno = saved;
+		at = heft_auxiliary(AT_PHDR);
+		uint64_t n = heft_auxiliary(AT_PHNUM);
 		if (!at || n > HEADERS_MOST)
 			return 0;
 		memcpy(copy, (const void *)at, n * sizeof *copy);
@@ -85,7 +82,9 @@ static int follow_header(uintptr_t header, uintptr_t end, const struct link_map 
 int heft_object_at(uintptr_t address, struct heft_object *o)
 {
 	struct dl_find_object found;
-	if (_dl_find_object((void *)address, &found))
+	if (heft_own_object(address, o))
+		return 0;
+	if (heft_find_object((void *)address, &found))
 		return -1;
 	const struct link_map *map = found.dlfo_link_map;
 	o->map = map;
@@ -95,7 +94,7 @@ int heft_object_at(uintptr_t address, struct heft_object *o)
 	o->segments.bias = map->l_addr;
 	if (programs_own(map, &o->segments) || follow_header(o->start, o->end, map, &o->segments))
 		return 0;
-	if (!_dl_find_object((void *)map->l_addr, &found) && found.dlfo_link_map == map &&
+	if (!heft_find_object((void *)map->l_addr, &found) && found.dlfo_link_map == map &&
 	    follow_header(map->l_addr, (uintptr_t)found.dlfo_map_end, map, &o->segments))
 		return 0;
 	o->segments.headers = NULL;

@@ -14,7 +14,17 @@ struct heft_object {
 	struct heft_segments segments; /* bias is always known */
 };
 
-/* 0, or -1: the address belongs to no object (JIT code, say). */
+#ifdef HEFT_BLOB
+/* 1, and what the blob is: the loader does not know it. 0: the address is not in it. */
+HIDDEN int heft_own_object(uintptr_t address, struct heft_object *o);
+#else
+static inline int heft_own_object(uintptr_t address, struct heft_object *o)
+{
+	(void)address, (void)o;
+	return 0;
+}
+#endif
+/* 0, or -1: the address belongs to no object (JIT code, say). The blob itself has no map. */
 HIDDEN int heft_object_at(uintptr_t address, struct heft_object *o);
 /* Whether the bytes from `at` on are readable memory of the object. */
 HIDDEN int heft_object_holds(const struct heft_object *o, uintptr_t at, uint64_t bytes);

@@ -15,17 +15,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { PATH_BYTES = 600, OPEN_SPINS = 100000 };
 
 struct heft_process *heft_process;
 void *heft_first_thread;
 void *heft_mapped;
+int heft_open_error;
 static int last_pid; /* who opened a file in this image last: in a forked child, its parent */
 
 /* ---- the file */
@@ -256,6 +255,7 @@ static int open_session(struct heft_process *p)
 	to = append_hex(to, end, now);
 	*to = 0;
 	int rc = open_file(path);
+	heft_open_error = rc;
 	if (rc) {
 		if (forked)
 			lose_child(rc);
@@ -284,7 +284,9 @@ int heft_process_open(void)
 		if (!p)
 			return -1;
 		sys_madvise(p, sizeof *p, MADV_WIPEONFORK);
-		heft_first_thread = arch_thread_pointer();
+		heft_around_mapped(p, sizeof *p);
+		if (!heft_first_thread)
+			heft_first_thread = arch_thread_pointer();
 		heft_process =
 			p; /* the first call is in a single thread: the constructor's at the latest */
 	}
@@ -308,30 +310,4 @@ NOINLINE int heft_start(void)
 	heft_process_open();
 	heft_own_work_end(work);
 	return heft_sampling;
-}
-
-/* The outside knows of a fork() before it happens, so that it waits for a child whose parent ends at
- * once. The child opens its file right away for the same reason. Other ways to fork show at the child's
- * first event. */
-static void before_fork(void)
-{
-	struct heft_process *p = heft_process;
-	if (p && atomic_load(&p->phase) == HEFT_OPEN)
-		atomic_fetch_add(&p->session.header->forks, 1);
-}
-
-static void in_child(void)
-{
-	heft_start();
-}
-
-/* A program that never allocates, or whose malloc is not ours, is in the recording too. */
-__attribute__((constructor)) static void at_start(void)
-{
-	struct heft_own_work work = heft_own_work_begin();
-	if (!heft_process_open())
-		pthread_atfork(before_fork, NULL, in_child);
-	if (heft_settings.follow_none && environ)
-		heft_settings_remove(environ);
-	heft_own_work_end(work);
 }

@@ -55,7 +55,7 @@ static void filter_remove(const void *p)
 
 static uint64_t seed(struct heft_tls *tls)
 {
-	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
+	const uint64_t *random = (const uint64_t *)heft_auxiliary(AT_RANDOM);
 	uint64_t s = (random ? random[0] : 0) ^ arch_stamp() ^ (uint64_t)(uintptr_t)tls << 17 ^
 		     (uint64_t)sys_gettid() << 40;
 	return s;
@@ -299,7 +299,7 @@ void heft_sample_forget_all(void)
 
 NOINLINE void heft_sample_test(void *p, size_t size, uintptr_t hook, unsigned via)
 {
-	struct heft_tls *tls = &heft_tls;
+	struct heft_tls *tls = heft_tls_now();
 	if (UNLIKELY(!sys_may_stamp())) { /* the program has locked itself in: no more samples */
 		tls->left = OFF_BYTES;
 		if (heft_process && atomic_load(&heft_process->phase) == HEFT_OPEN)

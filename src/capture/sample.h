@@ -47,10 +47,13 @@ static inline int heft_may_be_sampled(const void *p)
  * taken, and the slow path decides. */
 static inline int heft_passes(size_t size)
 {
-	uint64_t left = heft_tls.left;
+	struct heft_tls *tls = heft_tls_now();
+	uint64_t left = tls->left;
+	if (UNLIKELY(heft_is_inner_call(tls)))
+		return 1;
 	if (UNLIKELY(size >= left))
 		return 0;
-	heft_tls.left = left - size - 1;
+	tls->left = left - size - 1;
 	return 1;
 }
 

@@ -12,7 +12,7 @@
 	{                                                                                          \
 		if (UNLIKELY(!heft_is_sampled()))                                                  \
 			return heft_exact_##name arguments;                                        \
-		void *p = heft_next.name arguments;                                                \
+		void *p = HEFT_WAITED_FOR(void *, heft_next.name arguments);                       \
 		heft_sample_test(p, size, HERE(), via);                                            \
 		return p;                                                                          \
 	}
@@ -22,17 +22,23 @@ int heft_sampled_posix_memalign(void **out, size_t alignment, size_t size)
 {
 	if (UNLIKELY(!heft_is_sampled()))
 		return heft_exact_posix_memalign(out, alignment, size);
-	int rc = heft_next.posix_memalign(out, alignment, size);
+	int rc = HEFT_WAITED_FOR(int, heft_next.posix_memalign(out, alignment, size));
 	heft_sample_test(rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN);
 	return rc;
 }
 
-void heft_sampled_free(void *p)
+static NOINLINE void forget(void *p)
 {
 	struct wire_sample was;
+	heft_sample_remove(p, &was);
+}
+
+/* It jumps to the real function: nothing of its own is on the stack meanwhile. */
+void heft_sampled_free(void *p)
+{
 	if (!p || heft_in_arena(p))
 		return;
-	heft_sample_remove(p, &was);
+	forget(p);
 	heft_next.free(p);
 }
 
@@ -44,7 +50,8 @@ void *heft_sampled_realloc(void *old, size_t size)
 	bool arena = heft_in_arena(old);
 	/* Before the call: from then on the address may be somebody else's. */
 	int sampled = old && !arena && heft_sample_remove(old, &was);
-	void *p = arena ? heft_arena_realloc(old, size) : heft_next.realloc(old, size);
+	void *p = arena ? heft_arena_realloc(old, size)
+			: HEFT_WAITED_FOR(void *, heft_next.realloc(old, size));
 	if (!p && size) {
 		if (sampled)
 			heft_sample_restore(old, &was);

@@ -232,7 +232,7 @@ static struct entering enter_sandbox(uint64_t mask)
 {
 	struct entering e = {0};
 	struct wire_header *h = heft_own_header();
-	struct heft_thread *t = heft_tls.thread;
+	struct heft_thread *t = heft_tls_now()->thread;
 	int pid = sys_getpid();
 	uint32_t on = WIRE_ON;
 	e.in_child = h && pid > 0 && h->pid != pid;

@@ -10,12 +10,13 @@
 #include "capture/sample.h"
 
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 _Atomic uint32_t heft_several_threads;
+#ifndef HEFT_BLOB
 __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
+#endif
 
 enum {
 	RECORD_WORDS = 6,
@@ -26,9 +27,6 @@ enum {
 };
 /* The longest record: SYNC, EXT and its WIRE_EXT_MAX_WORDS. */
 #define CHUNK_LIMIT ((WIRE_CHUNK_WORDS - RECORD_WORDS) * 8ull)
-
-static pthread_key_t end_of_thread;
-static _Atomic int end_of_thread_ready;
 
 static uint32_t pop_chunk(struct wire_session *s)
 {
@@ -151,30 +149,18 @@ static struct heft_thread *open_thread(struct heft_process *p)
 	return NULL;
 }
 
-/* Only a hint: other destructors, and libc after all of them, may still free, and those records go
- * into the same stream. The recorder takes the slot back once the thread is gone. */
-static void close_thread(void *thread)
+void heft_thread_ends(struct heft_thread *t)
 {
-	struct heft_thread *t = thread;
-	if (!t->is_open || atomic_load(&heft_process->phase) != HEFT_OPEN || heft_tls.thread != t)
+	if (!t->is_open || atomic_load(&heft_process->phase) != HEFT_OPEN ||
+	    heft_tls_now()->thread != t)
 		return; /* a forked child, whose copy of it is wiped */
 	take_name(t->stream);
 	atomic_store_explicit(&t->stream->state, WIRE_STREAM_CLOSED, memory_order_release);
 }
 
-static void watch_end_of_thread(struct heft_thread *t)
-{
-	int never = 0;
-	if (atomic_compare_exchange_strong(&end_of_thread_ready, &never, 1))
-		atomic_store(&end_of_thread_ready,
-			     pthread_key_create(&end_of_thread, close_thread) ? 3 : 2);
-	if (atomic_load(&end_of_thread_ready) == 2)
-		pthread_setspecific(end_of_thread, t);
-}
-
 void heft_thread_renamed(void)
 {
-	struct heft_thread *t = heft_tls.thread;
+	struct heft_thread *t = heft_tls_now()->thread;
 	if (t && t->is_open)
 		take_name(t->stream);
 }
@@ -189,17 +175,17 @@ static struct heft_thread *opened(void)
 		p = heft_process;
 	}
 	struct wire_header *h = p->session.header;
-	struct heft_thread *t = heft_tls.thread;
+	struct heft_thread *t = heft_tls_now()->thread;
 	if (UNLIKELY(!t || !t->is_open)) {
-		heft_tls.thread = t = NULL;
+		heft_tls_now()->thread = t = NULL;
 		if (atomic_load_explicit(&h->state, memory_order_relaxed) == WIRE_ON)
 			t = open_thread(p);
 		if (!t) {
 			atomic_fetch_add_explicit(&h->dropped, 1, memory_order_relaxed);
 			return NULL;
 		}
-		heft_tls.thread = t;
-		watch_end_of_thread(t);
+		heft_tls_now()->thread = t;
+		heft_watch_end_of_thread(t);
 	}
 	return t;
 }

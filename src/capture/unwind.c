@@ -29,8 +29,6 @@
 _Atomic uint64_t heft_rows[HEFT_ROW_COUNT];
 _Atomic uint32_t heft_generation;
 
-extern void *__libc_stack_end;
-
 /* ENTRY_REACH: how far below the end of the stack the very first frame of the process may be. HOME_FRAMES: the same
  * for the outermost frame of a thread, beside thread-local memory: what libraries may get later, and libc's own
  * frames. SIGNAL_FRAME: with the largest registers that there are. */
@@ -55,7 +53,7 @@ static NOINLINE void take_piece_with_tables(struct cfi_image *im)
 static int image_of(uint64_t pc, struct cfi_image *im)
 {
 	struct heft_object o;
-	struct heft_thread *t = heft_tls.thread;
+	struct heft_thread *t = heft_tls_now()->thread;
 	if (heft_object_at(pc, &o))
 		return -1;
 	im->work = t && t->work ? t->work + HEFT_WORK_TABLES : NULL;
@@ -134,7 +132,7 @@ static void set_sentinels(struct heft_frame *mem, uint32_t capacity, uintptr_t s
 static void find_stack_top(struct heft_thread *t)
 {
 	void *thread = arch_thread_pointer();
-	uintptr_t top = (uintptr_t)(thread == heft_first_thread ? __libc_stack_end : thread);
+	uintptr_t top = (uintptr_t)(heft_is_first_thread(thread) ? heft_stack_end() : thread);
 	if (t->frames_memory) /* left by the last thread in this slot */
 		set_sentinels(t->frames_memory, t->capacity, top);
 	t->stack_low = t->stack_top = top;
@@ -300,7 +298,7 @@ static enum heft_step guess_step(struct reader *r, const struct heft_frame *f, i
 	if (pc < PAGE || pc >> 47)
 		return HEFT_STEP_LOST;
 	/* A caller with tables may use rbp for anything. The frame of one without tables is further out. */
-	if (_dl_find_object((void *)(pc - 1), &o) &&
+	if (heft_find_object((void *)(pc - 1), &o) &&
 	    ((rbp && rbp <= f->rbp) || !sys_readable((void *)(pc & ~7ull))))
 		return HEFT_STEP_LOST;
 	caller->pc = pc;
@@ -372,20 +370,9 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
  * libraries. */
 static uintptr_t home_reach = 4 * PAGE;
 
-static int add_tls(struct dl_phdr_info *info, size_t bytes, void *most)
+void heft_set_home_reach(uintptr_t thread_local_bytes)
 {
-	uintptr_t below = (uintptr_t)arch_thread_pointer() - (uintptr_t)info->dlpi_tls_data;
-	(void)bytes;
-	if (info->dlpi_tls_data && below < OWN_STACK_REACH && below > *(uintptr_t *)most)
-		*(uintptr_t *)most = below;
-	return 0;
-}
-
-static __attribute__((constructor)) void measure_tls(void)
-{
-	uintptr_t most = 0;
-	dl_iterate_phdr(add_tls, &most);
-	home_reach = most + HOME_FRAMES;
+	home_reach = thread_local_bytes + HOME_FRAMES;
 }
 
 /* Whether the stack leads from here to another one's end, and not to the known part of the thread's own. */
@@ -498,7 +485,7 @@ int heft_frames_grow(struct heft_thread *t, uint32_t need)
 					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!mem)
 		return -1;
-	heft_own_memory((int64_t)mapping_bytes(capacity) - (had ? (int64_t)mapping_bytes(had) : 0));
+	heft_mapped_own(mem, mapping_bytes(capacity));
 	mem[0].rbp = capacity;
 	set_sentinels(mem, capacity, t->stack_top);
 	struct heft_thread was = *t;
@@ -513,6 +500,6 @@ int heft_frames_grow(struct heft_thread *t, uint32_t need)
 	__builtin_memcpy(t->scratch_hashes, was.scratch_hashes, had * sizeof(uint64_t));
 	keep_numbers(&t->kept, &was.kept);
 	keep_numbers(&t->other, &was.other);
-	sys_munmap(was.frames_memory, mapping_bytes(had));
+	heft_unmap_own(was.frames_memory, mapping_bytes(had));
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 enum cli_exit {
 	CLI_SUCCESS = 0,
@@ -75,6 +76,7 @@ enum cli_option_id {
 	CLI_OPT_TLS_KEY,
 	CLI_OPT_TLS_CLIENT_CA,
 	CLI_OPT_LINGER,
+	CLI_OPT_DURATION,
 	CLI_OPT_DIR,
 	CLI_OPT_OUTPUT_DIR,
 	CLI_OPT_KEEP,
@@ -167,6 +169,8 @@ struct cli_time {
 	uint64_t time_ns;
 };
 int cli_parse_time(const char *text, struct cli_time *time); /* 10ns us ms s m h, or 50% */
+/* A positive process id: 0, or HEFT_EUSAGE. */
+int cli_parse_pid(const char *text, pid_t *pid);
 uint64_t cli_time_resolve(const struct cli_time *time, uint64_t duration_ns);
 
 enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER };
@@ -186,11 +190,14 @@ int cli_apply_frame_rules(struct profile *p, const char *file, struct heft_error
 /* Finds the library for the profiled program: beside this executable (in a build directory), or in
  * ../lib/heft relative to it (installed). The path is absolute. */
 int cli_locate_preload(char *path, size_t size, struct heft_error *err);
+int cli_locate_blob(char *path, size_t size, struct heft_error *err);
 
 void cli_print_help(const struct cli_verb *verb, FILE *out); /* NULL: heft itself */
 void cli_print_bash_completion(FILE *out);
 
 int cmd_run(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
+int cmd_detach(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);

@@ -121,20 +121,20 @@ int cmd_ctl(int argc, char **argv)
 	struct change change = {0};
 	struct process *p;
 	char path[4200];
-	uint64_t pid;
+	pid_t pid;
 	int first;
 	int rc = cli_parse_options(verb, argc, argv, NULL, NULL, &first);
 	if (rc != CLI_GO_ON)
 		return rc;
 	if (first >= argc)
 		return cli_usage_error(verb, "no process given");
-	if (number_parse(argv[first], INT32_MAX, &pid) < 0 || !pid)
+	if (cli_parse_pid(argv[first], &pid) < 0)
 		return cli_usage_error(verb, "'%s' is not a process id", argv[first]);
 	for (int i = first + 1; i < argc; i++)
 		if ((rc = parse_change(argv[i], &change)))
 			return rc;
 	session_guard_install();
-	if (process_open_of((pid_t)pid, path, sizeof path, &p, &err))
+	if (process_open_of(pid, path, sizeof path, &p, &err))
 		return cli_failed(&err, HEFT_EREFUSED);
 	if (!p->view.sampled) {
 		process_free(p);

@@ -56,3 +56,12 @@ bool cli_use_color(enum cli_color color, FILE *stream)
 		return false;
 	return term && strcmp(term, "dumb") != 0 && isatty(fileno(stream));
 }
+
+int cli_parse_pid(const char *text, pid_t *pid)
+{
+	uint64_t number;
+	if (number_parse(text, INT32_MAX, &number) < 0 || !number)
+		return HEFT_EUSAGE;
+	*pid = (pid_t)number;
+	return 0;
+}

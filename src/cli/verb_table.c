@@ -58,30 +58,59 @@
 	 false}
 #define END {.name = NULL}
 
+/* Options of all verbs that record */
+#define OPTIONS_RECORDING(linger)                                                                    \
+	{CLI_OPT_OUTPUT,                                                                             \
+	 "output",                                                                                   \
+	 'o',                                                                                        \
+	 CLI_ARG,                                                                                    \
+	 "FILE",                                                                                     \
+	 "record to FILE; %e executable, %p pid, %t time (default: heft.%e.%p.heft)",                \
+	 false},                                                                                     \
+		{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false}, \
+		{CLI_OPT_FOLLOW, "follow",   0,                                                      \
+		 CLI_ARG,        "all|none", "record child processes too (default: all)",            \
+		 false},                                                                             \
+		{CLI_OPT_SAMPLE,                                                                     \
+		 "sample",                                                                           \
+		 0,                                                                                  \
+		 CLI_OPTIONAL_ARG,                                                                   \
+		 "BYTES",                                                                            \
+		 "take one sample per BYTES allocated, instead of every allocation (default: "       \
+		 "512k); auto chooses the rate",                                                     \
+		 false},                                                                             \
+		{CLI_OPT_PATH_FD,                                                                    \
+		 "path-fd",                                                                          \
+		 0,                                                                                  \
+		 CLI_ARG,                                                                            \
+		 "FD",                                                                               \
+		 "tell the recording's path there when it is finished",                              \
+		 true},                                                                              \
+		{CLI_OPT_LIMIT_SIZE,                                                                 \
+		 "limit-size",                                                                       \
+		 0,                                                                                  \
+		 CLI_ARG,                                                                            \
+		 "SIZE",                                                                             \
+		 "end the recording, not the program, at SIZE",                                      \
+		 false},                                                                             \
+		OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as in Go, /metrics"),     \
+		OPTION_SOCKET, OPTION_TOKEN, OPTION_HOST, OPTIONS_TLS,                               \
+		{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", linger, false}, OPTION_QUIET,         \
+		OPTION_VERBOSE, OPTION_COLOR, OPTION_HELP
+
 static const struct cli_option run_options[] = {
-	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
-	 "record to FILE; %e executable, %p pid, %t time (default: heft.%e.%p.heft)", false},
-	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
-	{CLI_OPT_FOLLOW, "follow", 0, CLI_ARG, "all|none",
-	 "record child processes too (default: all)", false},
-	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
-	 "take one sample per BYTES allocated, instead of every allocation (default: 512k); auto "
-	 "chooses the rate",
-	 false},
-	{CLI_OPT_PATH_FD, "path-fd", 0, CLI_ARG, "FD",
-	 "tell the recording's path there when it is finished", true},
-	{CLI_OPT_LIMIT_SIZE, "limit-size", 0, CLI_ARG, "SIZE",
-	 "end the recording, not the program, at SIZE", false},
-	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as in Go, /metrics"),
-	OPTION_SOCKET,
-	OPTION_TOKEN,
-	OPTION_HOST,
-	OPTIONS_TLS,
-	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "keep serving for TIME after the end",
-	 false},
-	OPTION_QUIET,
-	OPTION_VERBOSE,
-	OPTION_COLOR,
+	OPTIONS_RECORDING("keep serving for TIME after the end"),
+	END,
+};
+
+static const struct cli_option attach_options[] = {
+	{CLI_OPT_DURATION, "duration", 0, CLI_ARG, "TIME",
+	 "end the recording after TIME (default: when the program ends, or at Ctrl-C)", false},
+	OPTIONS_RECORDING("keep serving for TIME after the recording"),
+	END,
+};
+
+static const struct cli_option detach_options[] = {
 	OPTION_HELP,
 	END,
 };
@@ -280,6 +309,10 @@ static const struct cli_option help_options[] = {
 const struct cli_verb cli_verbs[] = {
 	{"run", "record every allocation of a program", "[OPTIONS] [--] CMD [ARG...]", run_options,
 	 cmd_run, CLI_RUN_FAILED, true, "command"},
+	{"attach", "record a program that already runs", "[OPTIONS] PID", attach_options,
+	 cmd_attach, CLI_USAGE, false, ""},
+	{"detach", "end the recording of heft attach", "PID", detach_options, cmd_detach, CLI_USAGE,
+	 false, ""},
 	{"report", "summary, findings and top sites of a recording", "[OPTIONS] FILE",
 	 report_options, cmd_report, CLI_USAGE, false, "file"},
 	{"diff", "what changed between two recordings", "[OPTIONS] OLD NEW", diff_options, cmd_diff,
@@ -326,7 +359,9 @@ static const char *verb_meant(const char *name)
 		{"export", " convert write save pprof flamegraph flame svg csv folded speedscope "
 			   "heaptrack massif dhat html "},
 		{"view", " web serve server gui ui browse browser open page http "},
-		{"top", " watch live monitor htop attach "},
+		{"top", " watch live monitor htop "},
+		{"attach", " inject trace-pid hook "},
+		{"detach", " release stop leave "},
 		{"verify", " validate fsck integrity "},
 		{"agent", " daemon service supervise "},
 		{"ctl", " control set switch config enable disable rate "},

@@ -52,6 +52,10 @@
 #define ENDLESS_KS95 1.36
 /* Fewer frees than this are not worth a number. */
 #define ENDLESS_HARDLY 0.001
+/* After heft was attached to a program, new blocks may take the place of older ones, which heft does not know.
+ * The growth counts if fewer older blocks than this part of it were freed, or if resident memory grew by this
+ * part of it too. */
+#define ENDLESS_REPLACED_PART 0.5
 /* Growth that slows down to less than this may be a cache that warms up: see above. */
 #define ENDLESS_LEAST_LATE 0.9
 /* A limit that is more than a year away is not mentioned. */
@@ -97,6 +101,32 @@ bool endless_is_population(const struct profile *p, uint64_t bytes, uint64_t blo
 	       blocks >= POPULATION_LEAST_BLOCKS;
 }
 
+/* How much resident memory came since heft was attached; 0: none, or nobody looked. */
+static uint64_t gained_resident(const struct profile *p)
+{
+	const struct profile_rss *rss = p->run.rss;
+	uint32_t n = p->run.rss_count;
+	return n && rss[n - 1].bytes > rss[0].bytes ? rss[n - 1].bytes - rss[0].bytes : 0;
+}
+
+/* Whether it is more than the replacement of blocks from before heft was attached. */
+static bool is_more_than_older(const struct profile *p, struct endless *e)
+{
+	uint64_t blocks = e->allocations > e->frees ? e->allocations - e->frees : 0;
+	if (!p->run.attached)
+		return true;
+	/* Sampled, nobody counts the frees of older blocks. */
+	if (!p->run.rate_bytes &&
+	    (double)p->totals.older_frees < ENDLESS_REPLACED_PART * (double)blocks)
+		return rule_at_most(&e->rule, "older blocks freed, as a share of the blocks gained",
+				    UNIT_SHARE, share_of(p->totals.older_frees, blocks),
+				    ENDLESS_REPLACED_PART);
+	return rule_at_least(
+		&e->rule,
+		"resident memory gained since heft was attached, as a share of this growth",
+		UNIT_SHARE, share_of(gained_resident(p), e->gained_bytes), ENDLESS_REPLACED_PART);
+}
+
 bool endless_is_large(const struct profile *p, struct endless *e)
 {
 	struct rule *r = &e->rule;
@@ -107,7 +137,8 @@ bool endless_is_large(const struct profile *p, struct endless *e)
 			     share_of(e->gained_bytes, e->level_bytes), ENDLESS_LEAST_GAIN) &&
 	       rule_at_least(r, "share of the peak heap that was gained", UNIT_SHARE,
 			     share_of(e->gained_bytes, p->totals.peak_bytes),
-			     ENDLESS_LEAST_PEAK_SHARE);
+			     ENDLESS_LEAST_PEAK_SHARE) &&
+	       is_more_than_older(p, e);
 }
 
 /* ---- what grows together */

@@ -100,6 +100,8 @@ void model_json_run(struct json_writer *w, const struct model_json_limits *l,
 	write_if(w, p->run.has & PROFILE_HAS_TIMES, "duration_ns", p->run.duration_ns);
 	if (!is_foreign(p)) { /* other tools do not record how it ended */
 		write_end(w, p->run.end, p->run.exit_status, p->run.signal);
+		if (p->run.attached)
+			json_write_key_bool(w, "attached", true);
 		if (p->run.oom_killed)
 			json_write_key_bool(w, "oom_killed", true);
 		write_if(w, p->run.memory_limit_bytes != 0, "memory_limit_bytes",
@@ -128,6 +130,8 @@ static bool is_shown(const struct profile *p, enum measure_id id, uint64_t value
 	switch (id) {
 	case MEASURE_DROPPED:
 	case MEASURE_UNKNOWN_FREES: return (p->run.has & PROFILE_HAS_FREES) || value;
+	case MEASURE_OLDER_FREES: /* sampled, only frees of samples are seen */
+		return p->run.attached && !p->run.rate_bytes;
 	case MEASURE_PEAK_RSS_BYTES:
 	case MEASURE_PEAK_ANONYMOUS_BYTES: return value;
 	default: return measure_known(p, id);

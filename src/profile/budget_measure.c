@@ -175,7 +175,7 @@ static bool sees_all(const struct budget_rule *r)
 	if (r->op == BUDGET_AT_LEAST || r->op == BUDGET_ABOVE)
 		return true;
 	return r->measure && r->measure->kind == MEASURE_OF_RUN && id_of(r) != MEASURE_PEAK_TIME &&
-	       id_of(r) != MEASURE_UNKNOWN_FREES;
+	       id_of(r) != MEASURE_UNKNOWN_FREES && id_of(r) != MEASURE_OLDER_FREES;
 }
 
 int budget_measure(const struct budget *b, const struct profile *p,

@@ -134,6 +134,9 @@ const struct measure measures[MEASURE_COUNT] = {
 	[MEASURE_UNKNOWN_FREES] = {"unknown_frees", NULL, "unknown frees", "unknown frees",
 				   "frees of unknown blocks", NULL, MEASURE_IS_COUNT,
 				   MEASURE_OF_RUN, 0, TOTALS(unknown_frees), SINGLE},
+	[MEASURE_OLDER_FREES] = {"older_frees", NULL, "older frees", "frees of older blocks",
+				 "frees of blocks from before heft was attached", NULL,
+				 MEASURE_IS_COUNT, MEASURE_OF_RUN, 0, TOTALS(older_frees), SINGLE},
 	[MEASURE_DURATION] = {"duration_ns", NULL, "duration", "long", "duration", NULL,
 			      MEASURE_IS_TIME, MEASURE_OF_RUN, HAS(TIMES), SINGLE},
 };

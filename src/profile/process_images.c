@@ -163,6 +163,7 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 	t->temporary += more->temporary;
 	t->dropped += more->dropped;
 	t->unknown_frees += more->unknown_frees;
+	t->older_frees += more->older_frees;
 	to->errors.left_bytes = error_together(to->errors.left_bytes, q->errors.left_bytes);
 	to->errors.left_blocks = error_together(to->errors.left_blocks, q->errors.left_blocks);
 	to->errors.allocations = error_together(to->errors.allocations, q->errors.allocations);

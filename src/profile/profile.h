@@ -237,6 +237,7 @@ struct profile_totals {
 	uint64_t peak_slack_bytes;
 	uint64_t start_bytes, start_blocks; /* live when the selected window began */
 	uint64_t temporary, threads, dropped, peak_rss_bytes, unknown_frees;
+	uint64_t older_frees;          /* frees of blocks from before heft was attached */
 	uint64_t peak_anonymous_bytes; /* resident memory that is no file's; 0: not known */
 };
 
@@ -386,6 +387,7 @@ struct profile_run {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
+	bool attached;        /* heft came while it ran: older blocks are not in the profile */
 	bool oom_killed;      /* by the kernel, for lack of memory */
 	bool limit_is_cgroup; /* the limit is its cgroup's, not all of the machine's memory */
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */

@@ -326,6 +326,7 @@ int trace_load_process_totals(struct load *l)
 		r.threads = t->threads;
 		r.dropped = t->dropped;
 		r.unknown_frees = t->unknown_frees;
+		r.older_frees = t->older_frees;
 		r.peak_rss_bytes = t->peak_rss_bytes;
 		r.peak_anonymous_bytes = t->peak_anonymous_bytes;
 		*t = r;

@@ -411,6 +411,7 @@ int trace_load_totals(struct load *l)
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		t->dropped += p->processes[i].totals.dropped;
 		t->unknown_frees += p->processes[i].totals.unknown_frees;
+		t->older_frees += p->processes[i].totals.older_frees;
 	}
 	return trace_resident_peak(p, l->c, l->processes, trace_counts_from(l),
 				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);

@@ -84,6 +84,7 @@ int trace_load_meta(struct load *l)
 	p->run.duration_ns = c->duration_ns;
 	p->run.memory_limit_bytes = c->meta.memory_limit_bytes;
 	p->run.limit_is_cgroup = c->meta.limit_is_cgroup;
+	p->run.attached = c->meta.attached;
 	p->run.complete = c->complete;
 	p->run.cut_offset = c->cut_offset;
 	p->run.file_bytes = c->file_bytes;
@@ -153,6 +154,9 @@ int trace_load_processes(struct load *l)
 		pp.totals.peak_time_ns = t->peak_time_ns;
 		pp.totals.dropped = t->dropped;
 		pp.totals.unknown_frees = t->unknown_frees;
+		/* A forked child of such a program has blocks from before the fork, and those are no
+		 * better known. */
+		pp.totals.older_frees = c->meta.attached ? t->inherited_frees : 0;
 		rc = profile_add_process(p, &pp, &l->processes[i]);
 	}
 	free(shown);

@@ -12,6 +12,7 @@ struct recorded_process {
 	struct reorder reorder; /* exact: its blocks, and the calls that wait */
 	bool direct;            /* the command itself */
 	uint64_t first_tsc;     /* start of its first image: exec made others of it */
+	bool maps_file;         /* attached: it was seen to have its session file mapped */
 
 	/* How it ends (recorder_ends.c) */
 	bool watched;            /* its death sets gone_tsc */

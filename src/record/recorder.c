@@ -6,7 +6,9 @@
  * apart while there is much to read, more when there is little.
  *
  * The program's fate is not ours: if the disk is full or memory runs out, the
- * draining goes on so that no thread waits, and the user is told at the end. */
+ * draining goes on so that no thread waits, and the user is told at the end.
+ *
+ * A program that heft is attached to is recorded in the same loop (recorder_attach.c). */
 #include "record/recorder_parts.h"
 
 #include "agent/answer_call.h"
@@ -285,7 +287,8 @@ static void take_signals(struct recorder *r)
 			r->child_signal = true;
 		if (sig == SIGCHLD || sig == SIGXFSZ)
 			continue;
-		if (r->command.ended) {
+		/* A program that we did not start is not ours to end: heft goes, it stays. */
+		if (r->command.ended || r->command.attached) {
 			r->stop = true;
 			continue;
 		}
@@ -326,7 +329,7 @@ static void say_daemons(struct recorder *r)
 	snprintf(text, sizeof text,
 		 "%s has ended; recording goes on for %u process%s it left behind (pid %d%s). "
 		 "Ctrl-C ends the recording.",
-		 r->o->argv[0], alive, alive == 1 ? "" : "es", pid, alive == 1 ? "" : " ...");
+		 r->command.argv[0], alive, alive == 1 ? "" : "es", pid, alive == 1 ? "" : " ...");
 	r->o->say(text);
 }
 
@@ -400,6 +403,7 @@ static void loop(struct recorder *r)
 		if (running || !r->command.ended)
 			r->last_alive_ns = now;
 		take_signals(r);
+		r->stop |= r->full && r->command.attached; /* nothing is recorded any more */
 		if (r->stop)
 			return;
 		bool awaited = r->rescan || recorder_children_missing(r);
@@ -430,6 +434,8 @@ static void loop(struct recorder *r)
 static void linger(struct recorder *r)
 {
 	uint64_t until = monotonic_ns() + r->o->linger_ns;
+	if (r->command.attached)
+		r->stop = false; /* the first Ctrl-C ended the recording, the next one ends this */
 	if (!r->o->linger_ns || r->stop)
 		return;
 	if (r->o->ended)
@@ -477,10 +483,12 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		r->deaths = epoll_create1(EPOLL_CLOEXEC);
 		rc = o->ready ? o->ready(o->ready_ctx, err) : 0;
 		if (!rc)
-			rc = recorder_launch(r, &before, err);
+			rc = o->attach ? recorder_attach(r, err) : recorder_launch(r, &before, err);
 		if (!rc) {
 			process_set_start_heartbeat(r->set, &r->drain.steps);
 			loop(r);
+			if (o->attach)
+				recorder_detach(r);
 			finish(r);
 			process_set_stop_heartbeat(r->set);
 			drain_fini(&r->drain);
@@ -493,6 +501,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	process_set_fini(&r->own_set);
+	recorder_attach_fini(r);
 	for (uint32_t i = 0; i < r->exec_count; i++)
 		free(r->execs[i].note.path);
 	free(r->execs);

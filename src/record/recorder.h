@@ -1,4 +1,4 @@
-/* Running a command and recording it, from launch to the closed file. */
+/* Recording a program, from its launch or from the moment heft is attached to it, to the closed file. */
 #ifndef HEFT_RECORD_RECORDER_H
 #define HEFT_RECORD_RECORDER_H
 
@@ -14,12 +14,29 @@
 struct process_set;
 struct recorder_result;
 
+/* A program that already runs, in place of a command. How heft gets into it is not known here. */
+struct recorder_attach {
+	pid_t pid;
+	uint64_t duration_ns; /* then the recording ends; 0: no limit */
+	void *ctx;
+	/* Everything is ready: the program may leave its file in session_dir from now on. A failure is the
+	 * reason not to record it. */
+	int (*begin)(void *ctx, const char *session_dir, struct heft_error *err);
+	/* Called in every round, some 20 ms apart at most. True: somebody wants the recording to end. */
+	bool (*to_end)(void *ctx);
+	/* Called once after begin, when the recording ends: leaves the program and its forked children as
+	 * they were. pids: those of them that were recorded and still run, which do not wait for the
+	 * recorder any more. A failure is told to the user. */
+	int (*end)(void *ctx, const pid_t *pids, uint32_t count, struct heft_error *err);
+};
+
 struct recorder_options {
 	char **argv; /* the command; argc of them, NULL after */
 	int argc;
 	const struct launch_plan *plan;
-	const char *preload; /* absolute path of the library */
-	const char *output;  /* pattern with %e, %p, %t; NULL: heft.%e.%p.heft */
+	const char *preload;                  /* absolute path of the library */
+	const struct recorder_attach *attach; /* in place of these four; or NULL */
+	const char *output;                   /* pattern with %e, %p, %t; NULL: heft.%e.%p.heft */
 	bool force;
 	uint64_t sample_bytes; /* sampled, with this mean distance; 0: every allocation */
 	bool sample_automatic; /* sampled, at a rate that follows a budget */
@@ -48,6 +65,8 @@ struct recorder_result {
 	char path[4096]; /* of the recording; "" if none was begun */
 	bool launched;
 	int status; /* as from waitpid; of the command */
+	/* A program that was attached to: why it could not be left as it was; code 0: it was. */
+	struct heft_error left;
 	/* What went wrong with the recording, if code != 0: the program was not affected. */
 	struct heft_error problem;
 	uint32_t processes;
@@ -57,7 +76,7 @@ struct recorder_result {
 };
 void recorder_result_fini(struct recorder_result *result);
 
-/* 0, or the reason why the command was not run at all. */
+/* 0, or the reason why nothing was recorded: the command was not run, the program was not touched. */
 int recorder_run(const struct recorder_options *o, struct recorder_result *result,
 		 struct heft_error *err);
 

@@ -82,10 +82,23 @@ static bool has_ended(const struct process *p)
 	return poll(&f, 1, 0) > 0;
 }
 
+bool recorder_is_command(const struct recorder *r, const struct process *p)
+{
+	/* A program that was attached to may be in another namespace: we know its number here, unless it has
+	 * executed another program before its file was found. */
+	if (r->command.attached && p->seen_pid)
+		return p->seen_pid == r->command.pid;
+	return p->pid == r->command.pid;
+}
+
 static void reap_child(struct recorder *r)
 {
 	int status;
 	struct rusage usage;
+	if (r->command.attached) {
+		recorder_attach_look(r);
+		return;
+	}
 	if (r->command.ended || wait4(r->command.pid, &status, WNOHANG, &usage) != r->command.pid)
 		return;
 	r->command.ended = true;
@@ -343,7 +356,7 @@ static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t rou
 	p->kernel.has_children |= !p->view.corrupt && atomic_load(&p->view.session.header->forks);
 	if (!end)
 		end = end_of_killed(r, p, reap, round);
-	if (p->pid == r->command.pid)
+	if (recorder_is_command(r, p) && !r->command.attached)
 		process_take_account(p, r->command.maxrss_kib);
 	else if (reap)
 		process_take_account(p, reap->maxrss_kib);
@@ -367,7 +380,7 @@ bool recorder_find_gone(struct recorder *r)
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (p->ended || recorded(p)->gone ||
-		    (p->pid == r->command.pid ? !r->command.ended : !has_ended(p)))
+		    (recorder_is_command(r, p) ? !r->command.ended : !has_ended(p)))
 			continue;
 		recorded(p)->gone = found = true;
 	}
@@ -379,7 +392,7 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 	gather_reaps(r);
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		bool is_child = p->pid == r->command.pid;
+		bool is_child = recorder_is_command(r, p) && !r->command.attached;
 		if (p->ended)
 			continue;
 		if (!recorded(p)->gone) {
@@ -428,7 +441,7 @@ static void take_counts(struct process *p)
 	f->peak_blocks = r->peak_blocks;
 	f->peak_time_ns = r->peak_time_ns;
 	f->unknown_frees = r->unknown_frees;
-	f->inherited_frees = r->inherited_frees;
+	f->inherited_frees = r->inherited_frees + r->older_frees;
 	pthread_mutex_unlock(&p->entry.lock);
 }
 
@@ -460,6 +473,7 @@ static void close_process(struct recorder *r, struct process *p)
 		recorder_count_losses(r, p);
 	recorder_note_losses(r, p);
 	recorder_note_late_libraries(r, p);
+	recorder_note_older_blocks(r, p);
 	pthread_mutex_lock(&p->entry.lock);
 	f->end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
 	f->peak_rss_bytes = process_peak_rss(p);
@@ -546,6 +560,15 @@ bool recorder_close_ended(struct recorder *r)
 	return running;
 }
 
+void recorder_switch_off(struct recorder *r, struct process *p)
+{
+	if (recorded(p)->losses_counted)
+		return;
+	recorder_count_losses(r, p);
+	recorded(p)->losses_counted = true;
+	atomic_store(&p->view.session.header->state, WIRE_OFF);
+}
+
 void recorder_leave(struct recorder *r)
 {
 	sampled_sum_look(&r->sum, r->set->list, r->set->count);
@@ -558,9 +581,7 @@ void recorder_leave(struct recorder *r)
 			p->ended = true;
 			p->end_tsc = now;
 			process_ended_as(p, TRACE_END_DETACHED, drain_stamp_ns(&r->drain, now));
-			recorder_count_losses(r, p);
-			recorded(p)->losses_counted = true;
-			atomic_store(&p->view.session.header->state, WIRE_OFF);
+			recorder_switch_off(r, p);
 		}
 		if (!recorded(p)->done)
 			drain_process_end(&r->drain, p);

@@ -49,7 +49,8 @@ static void add_process(struct recorder *r, struct process *p)
 		recorded(q)->children_seen += p->child;
 		parent = (struct process_parent){q->seen_pid, q->seen_pid == q->pid};
 	}
-	process_find(p, &parent);
+	if (!recorder_attach_owns(r, p))
+		process_find(p, &parent);
 	/* The same pid again: the image before has been replaced by exec. In another namespace it is another
 	 * process. */
 	for (uint32_t i = 0; i < r->set->count; i++) {
@@ -66,7 +67,11 @@ static void add_process(struct recorder *r, struct process *p)
 		process_free(p);
 		return;
 	}
-	recorded(p)->direct = p->pid == r->command.pid;
+	recorded(p)->direct = recorder_is_command(r, p);
+	/* It allocated before heft came. A child of it has blocks that it inherited: that is the same. */
+	p->attached = r->command.attached && recorded(p)->direct && !p->child;
+	recorded(p)->reorder.is_attached = p->attached;
+	r->due.image_ns = 0; /* while it is surely the same program */
 	r->command.found |= recorded(p)->direct;
 	/* It may have gone into a cgroup of its own before it called exec. */
 	if (recorded(p)->direct)

@@ -59,6 +59,52 @@ static void child_main(const struct recorder_options *o, char **env, int go, int
 	_exit(e == ENOENT ? 127 : 126);
 }
 
+int recorder_open(struct recorder *r, struct heft_error *err)
+{
+	const struct recorder_options *o = r->o;
+	char whose[24] = "self"; /* the command is in the same groups */
+	if (o->attach)
+		snprintf(whose, sizeof whose, "%d", (int)r->command.pid);
+	session_allow_files(); /* a program that we start keeps the limit that it was started with */
+	expand(o->output ? o->output : "heft.%e.%p.heft", r->command.name, r->command.pid,
+	       r->result->path, sizeof r->result->path);
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	struct memory_groups groups;
+	bool limit_is_cgroup = false;
+	memory_groups_of("/proc", whose, &groups);
+	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &groups, &limit_is_cgroup);
+	struct trace_meta meta = {
+		.memory_limit_bytes = limit,
+		.limit_is_cgroup = limit_is_cgroup,
+		.attached = o->attach != NULL,
+		.heft_version = HEFT_VERSION,
+		.start_unix_ns = now.tv_sec * 1000000000ll + now.tv_nsec,
+		.argv = r->command.argv,
+		.argc = r->command.argc,
+		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
+		.tick_ns = 2048,
+	};
+	int rc = trace_writer_open(&r->writer, r->result->path, o->force, &meta, err);
+	if (rc) {
+		r->result->path[0] = 0;
+		return rc;
+	}
+	trace_writer_write_apart(r->writer);
+	drain_init(&r->drain, r->writer);
+	r->samples_to = (struct sampled_output){&r->drain.stacks, &r->drain.clock, r->writer};
+	return 0;
+}
+
+void recorder_abandon(struct recorder *r)
+{
+	trace_writer_abandon(r->writer);
+	r->writer = NULL;
+	unlink(r->result->path);
+	r->result->path[0] = 0;
+	drain_fini(&r->drain);
+}
+
 int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err)
 {
 	const struct recorder_options *o = r->o;
@@ -95,36 +141,16 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 	}
 	close(report[1]);
 	report[1] = -1;
-	session_allow_files(); /* the program keeps the limit that it was started with */
-	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->command.pid,
-	       r->result->path, sizeof r->result->path);
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	struct memory_groups groups;
-	bool limit_is_cgroup = false;
-	memory_groups_of("/proc", "self", &groups);
-	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &groups, &limit_is_cgroup);
-	struct trace_meta meta = {
-		.memory_limit_bytes = limit,
-		.limit_is_cgroup = limit_is_cgroup,
-		.heft_version = HEFT_VERSION,
-		.start_unix_ns = now.tv_sec * 1000000000ll + now.tv_nsec,
-		.argv = o->argv,
-		.argc = (uint32_t)o->argc,
-		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
-		.tick_ns = 2048,
-	};
-	rc = trace_writer_open(&r->writer, r->result->path, o->force, &meta, err);
+	r->command.path = r->command.name = o->plan->path;
+	r->command.argv = o->argv;
+	r->command.argc = (uint32_t)o->argc;
+	rc = recorder_open(r, err);
 	if (rc) {
-		r->result->path[0] = 0;
 		close(go[1]);
 		go[1] = -1;
 		waitpid(r->command.pid, NULL, 0);
 		goto out;
 	}
-	trace_writer_write_apart(r->writer);
-	drain_init(&r->drain, r->writer);
-	r->samples_to = (struct sampled_output){&r->drain.stacks, &r->drain.clock, r->writer};
 	if (write(go[1], "g", 1) != 1)
 		rc = heft_fail_errno(err, "cannot start %s", o->argv[0]);
 	int failed_with = 0;
@@ -134,13 +160,9 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		heft_fail_errno(err, "cannot execute %s", o->plan->path);
 		rc = failed_with == ENOENT ? HEFT_ENOTFOUND : HEFT_ENOEXEC;
 	}
-	if (rc) { /* nothing was recorded: leave no file behind */
-		trace_writer_abandon(r->writer);
-		r->writer = NULL;
-		unlink(r->result->path);
-		r->result->path[0] = 0;
-		drain_fini(&r->drain);
-	} else
+	if (rc)
+		recorder_abandon(r);
+	else
 		r->result->launched = true;
 out:
 	for (int i = 0; i < 2; i++) {

@@ -35,7 +35,7 @@ void recorder_begin_memory(struct recorder *r, struct process *p)
 {
 	const struct launch_plan *plan = r->o->plan;
 	process_begin_memory(p, p->child ? find_parent(r, p) : NULL);
-	if (recorded(p)->direct && !p->child && plan->own_malloc_text[0]) {
+	if (recorded(p)->direct && !p->child && plan && plan->own_malloc_text[0]) {
 		struct own_allocator found = {.how = plan->own_malloc};
 		snprintf(found.text, sizeof found.text, "%s", plan->own_malloc_text);
 		process_take_allocator(p, &found);

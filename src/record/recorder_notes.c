@@ -101,6 +101,21 @@ void recorder_note_late_libraries(struct recorder *r, struct process *p)
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
 }
 
+/* What the program allocated before heft was attached is not known: that it frees such blocks is no error. */
+void recorder_note_older_blocks(struct recorder *r, struct process *p)
+{
+	const struct reorder *b = &recorded(p)->reorder;
+	char text[256];
+	if (!p->attached || p->view.sampled || p->view.corrupt ||
+	    !(b->older_frees + b->older_reallocs))
+		return;
+	snprintf(text, sizeof text,
+		 "process %d freed %llu and resized %llu blocks that it had allocated before heft "
+		 "was attached",
+		 p->pid, (unsigned long long)b->older_frees, (unsigned long long)b->older_reallocs);
+	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
+}
+
 void recorder_note_budget(struct recorder *r, struct process *p)
 {
 	char text[sizeof r->result->budget];
@@ -149,7 +164,10 @@ void recorder_note_unfollowed(struct recorder *r)
 		struct heft_error why = {0};
 		char text[1536];
 		const char *reason =
-			"it did not load heft's library (was its environment cleared?)";
+			r->command.attached
+				? "heft follows the forks of an attached program, not what they "
+				  "execute"
+				: "it did not load heft's library (was its environment cleared?)";
 		if (launch_inspect(x->path, &plan, &why))
 			reason = why.message;
 		snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s",
@@ -164,25 +182,30 @@ void recorder_note_unfollowed(struct recorder *r)
 void recorder_note_absent_command(struct recorder *r)
 {
 	int status = r->result->status;
+	bool known = !r->command.attached || r->command.status_known;
 	if (r->command.found)
 		return;
 	struct trace_process p = {
 		.pid = r->command.pid,
-		.ppid = getpid(),
-		.exe = r->o->plan->path,
-		.argv = r->o->argv,
-		.argc = (uint32_t)r->o->argc,
+		.ppid = r->command.attached ? 0 : getpid(),
+		.exe = r->command.path,
+		.argv = r->command.argv,
+		.argc = r->command.argc,
 		.end_ns = r->command.end_ns,
 		.end = !r->command.ended     ? TRACE_END_DETACHED
+		       : !known              ? TRACE_END_UNKNOWN
 		       : WIFSIGNALED(status) ? TRACE_END_SIGNAL
 					     : TRACE_END_EXIT,
-		.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+		.exit_status = known && WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+		.signal = known && WIFSIGNALED(status) ? WTERMSIG(status) : 0,
 	};
 	trace_writer_process(r->writer, &p);
 	trace_writer_process_end(r->writer, r->process_count, &p);
-	recorder_note(r, TRACE_NOTE_UNFOLLOWED, r->process_count,
-		      "the command was not recorded: it ended before heft's library was loaded, or "
-		      "wrote over "
-		      "the memory it shares with heft");
+	recorder_note(
+		r, TRACE_NOTE_UNFOLLOWED, r->process_count,
+		r->command.attached
+			? "nothing was recorded: the program allocated and freed nothing "
+			  "while heft was attached, or wrote over the memory it shares with heft"
+			: "the command was not recorded: it ended before heft's library was "
+			  "loaded, or wrote over the memory it shares with heft");
 }

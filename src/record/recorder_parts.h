@@ -34,11 +34,17 @@ struct known_exec {
 	uint32_t process; /* in whose log it stands */
 };
 
-/* The program that was started. */
+/* The program that was started, or attached to. */
 struct recorder_command {
 	pid_t pid;
-	bool found; /* its session file has come */
+	const char *path;  /* of its file */
+	const char *name;  /* for the name of the recording; it may be a path */
+	char *const *argv; /* argc of them */
+	uint32_t argc;
+	struct attached_program *attached; /* recorder_attach.c; NULL: it was started */
+	bool found;                        /* its session file has come */
 	bool ended;
+	bool status_known; /* attached: result.status is its own */
 	uint64_t end_ns;
 	uint64_t maxrss_kib; /* by the kernel's account */
 };
@@ -46,6 +52,7 @@ struct recorder_command {
 /* When to do next what is done now and then. */
 struct recorder_due {
 	uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
+	uint64_t image_ns;     /* attached: whether it is still the same program */
 	uint64_t after_events; /* of the last checkpoint */
 	uint64_t room_ns;      /* when to end because of a disk that is behind; 0: it is not */
 	uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */
@@ -91,6 +98,21 @@ struct recorder {
 /* recorder_launch.c: starts the command and opens the recording. mask: the command's signals. 0, or why
  * it was not run; then nothing is left behind. */
 int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err);
+/* Opens the recording of r->command. */
+int recorder_open(struct recorder *r, struct heft_error *err);
+/* Nothing will be recorded: leaves no file behind. */
+void recorder_abandon(struct recorder *r);
+
+/* recorder_attach.c: a program that heft did not start. */
+/* Opens the recording and begins. 0, or why it was not; then nothing is left behind. */
+int recorder_attach(struct recorder *r, struct heft_error *err);
+/* Whether p, which was just found, is the program itself. Then its number here is known. */
+bool recorder_attach_owns(struct recorder *r, struct process *p);
+/* In each round: whether the program has ended, or the recording is to end. */
+void recorder_attach_look(struct recorder *r);
+/* Ends it, and takes what the program has still recorded. */
+void recorder_detach(struct recorder *r);
+void recorder_attach_fini(struct recorder *r);
 
 /* recorder_find.c: finds new processes. Returns the stamp up to which no event can come of a process that was not
  * found. */
@@ -104,6 +126,8 @@ void recorder_see_ends(struct recorder *r, uint64_t round);
 bool recorder_find_gone(struct recorder *r);
 /* The stamp up to which may be read: some are just leaving, and their ends come first. */
 uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round);
+/* Whether p is the program that was started or attached to. */
+bool recorder_is_command(const struct recorder *r, const struct process *p);
 /* Watches p: its death wakes recorder_sleep. */
 void recorder_watch(struct recorder *r, struct process *p);
 /* Sleeps for ns, 1 s at most; notices deaths meanwhile. */
@@ -114,6 +138,8 @@ void recorder_see_exec(struct recorder *r, struct process *old, const struct pro
 bool recorder_close_ended(struct recorder *r);
 /* Closes what has not ended: it goes on without being recorded. */
 void recorder_leave(struct recorder *r);
+/* Its calls are not recorded from now on, and that is no loss. */
+void recorder_switch_off(struct recorder *r, struct process *p);
 /* Whether a forked child is known of that has not come yet. */
 bool recorder_children_missing(const struct recorder *r);
 /* Copies its live and peak numbers into entry.shown, under the lock, for other threads. */
@@ -125,6 +151,7 @@ void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const ch
 void recorder_count_losses(struct recorder *r, struct process *p);
 void recorder_note_losses(struct recorder *r, struct process *p);
 void recorder_note_late_libraries(struct recorder *r, struct process *p);
+void recorder_note_older_blocks(struct recorder *r, struct process *p);
 void recorder_note_budget(struct recorder *r, struct process *p);
 /* What was executed but never came. */
 void recorder_note_unfollowed(struct recorder *r);

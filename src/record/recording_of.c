@@ -1,11 +1,12 @@
-/* Finds the recording of a process without asking anybody: the recorder is its ancestor (`heft run`
- * starts the program) and holds the file open for writing. A file is known by its first bytes, not by
+/* Finds the recording of a process: the recorder is its ancestor (`heft run` starts the program) or attached to
+ * it or to an ancestor, and holds the file open for writing. A file is known by its first bytes, not by
  * its name, which -o can make anything.
  *
  * Everything in /proc is of other processes and may be gone at the next look: then the search goes on
  * without it. */
 #include "record/recording_of.h"
 
+#include "session/attach_call.h"
 #include "trace/trace_block.h"
 
 #include <ctype.h>
@@ -99,12 +100,18 @@ int recording_of(pid_t pid, char *path, size_t size, struct heft_error *err)
 	bool hidden = false;
 	for (int i = 0; i < ANCESTORS && at > 0; i++, at = parent_of(at)) {
 		int rc = recording_written_by(at, path, size);
-		if (rc == 0)
+		pid_t attached = rc ? attach_holder(at) : 0;
+		if (rc == 0 || (attached && recording_written_by(attached, path, size) == 0))
 			return 0;
 		hidden = hidden || (rc == HEFT_EIO && at == pid);
 	}
-	return heft_fail(err, HEFT_EREFUSED, "process %d is not being recorded%s\n%s", (int)pid,
-			 hidden ? ", as far as can be seen: it belongs to another user" : "",
-			 hidden ? "ask as that user, or as root"
-				: "start it with 'heft run' or 'heft top -- CMD'");
+	if (hidden)
+		return heft_fail(err, HEFT_EREFUSED,
+				 "process %d is not being recorded, as far as can be seen: it "
+				 "belongs to another user\nask as that user, or as root",
+				 (int)pid);
+	return heft_fail(err, HEFT_EREFUSED,
+			 "process %d is not being recorded\n"
+			 "'heft attach %d' records it from now on; 'heft run' starts a program",
+			 (int)pid, (int)pid);
 }

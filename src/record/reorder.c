@@ -43,13 +43,14 @@
  *                                                         live
  *   parked   one more      next one (4)   next one (5)    as live        50 ms: live block ends
  *            parked                                                      unseen, next one
- *   early    empty (6)     one more       moving (2)      empty (6)      20 us, child 2 us:
- *                          early                                         empty, unknown free
+ *   early    empty (6)     one more       moving (2)      empty (6)      20 us, child 2 us, attached
+ *                          early                                         0.3 us: empty, unknown free
  *   held     freed, then   freed, then    moving, early   freed, then    2 us: freed, empty
  *            as empty      as empty                       as empty
  *
  *   (1) With one thread nothing is out of order: the free is counted as unknown at once.
- *   (2) The block was never seen: a child inherited it. The end of its realloc is an allocation.
+ *   (2) The block was never seen: a child inherited it, or it is from before heft was attached. The
+ *       end of its realloc is an allocation.
  *   (3) Held if another thread made the block and it is younger than young_cycles. The first
  *       realloc of a process with several threads sets young_cycles.
  *   (4) The free of a thread whose own allocation is parked is about that allocation, and waits
@@ -58,16 +59,19 @@
  *   (5) The thread's own parked allocation becomes live first: the free before it was never seen.
  *   (6) The new block is freed at once. In a process that resizes blocks it becomes live and held
  *       instead. A child frees blocks that it inherited and gets their addresses again, so in a
- *       child only a free by another thread counts as early.
+ *       child only a free by another thread counts as early. A program that heft was attached to
+ *       frees older blocks in the same way.
  *
  * A block that "ends unseen" ends where its successor begins, and counts as an unknown free. */
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PARK_NS 50000000ull
-/* A processor runs ahead of a load for far less than this. A child waits less: there, a free that waits is
- * more likely about a block that it inherited. */
+/* A processor runs ahead of a load for far less than this. A process with blocks that were never seen waits less:
+ * there, a free that waits is more likely about one of these. After attaching there are many of them, and their
+ * addresses may be given out again within a microsecond. */
 #define EARLY_NS 20000ull
 #define EARLY_CHILD_NS 2000ull
+#define EARLY_ATTACHED_NS 300ull
 #define HELD_NS 2000ull
 
 struct reorder_parked {
@@ -274,10 +278,23 @@ static void unpark_at(struct reorder *r, const struct reorder_now *now, uint64_t
 
 /* ---- frees that wait, early or held */
 
+static uint64_t waited_ns(const struct reorder_now *now, uint64_t since_tsc)
+{
+	return tsc_clock_ns(now->out->clock, now->tsc > since_tsc ? now->tsc - since_tsc : 0);
+}
+
+/* How long a free waits for its allocation */
+static uint64_t early_ns(const struct reorder *r)
+{
+	return r->is_attached ? EARLY_ATTACHED_NS : r->is_child ? EARLY_CHILD_NS : EARLY_NS;
+}
+
 static void count_unseen(struct reorder *r)
 {
 	if (r->is_child)
 		r->inherited_frees++;
+	else if (r->is_attached)
+		r->older_frees++;
 	else
 		r->unknown_frees++;
 }
@@ -342,11 +359,14 @@ static void take_held(struct reorder *r, const struct reorder_now *now, uint64_t
 }
 
 /* The free of addr that came before its block. thread: who made the block. */
-static struct reorder_free *early_at(struct reorder *r, uint64_t addr, uint32_t thread)
+static struct reorder_free *early_at(struct reorder *r, const struct reorder_now *now,
+				     uint64_t addr, uint32_t thread)
 {
 	for (uint32_t i = 0; i < r->free_count; i++) {
 		struct reorder_free *f = &r->frees[i];
-		if (!f->held && f->addr == addr && !(r->is_child && f->thread == thread))
+		if (!f->held && f->addr == addr &&
+		    !((r->is_child || r->is_attached) &&
+		      (f->thread == thread || waited_ns(now, f->tsc) >= early_ns(r))))
 			return f;
 	}
 	return NULL;
@@ -356,7 +376,7 @@ static struct reorder_free *early_at(struct reorder *r, uint64_t addr, uint32_t 
 static void make_live(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
 		      uint32_t thread)
 {
-	struct reorder_free *f = r->free_count ? early_at(r, b->addr, thread) : NULL;
+	struct reorder_free *f = r->free_count ? early_at(r, now, b->addr, thread) : NULL;
 	if (UNLIKELY(f && !r->young_cycles)) {
 		struct ending how = ending_of(f, now->tsc);
 		emit_end(r, now, b, &how);
@@ -456,6 +476,7 @@ void reorder_realloc_end(struct reorder *r, const struct reorder_now *now, struc
 	struct live_block old = t->moving;
 	t->moving.addr = 0;
 	if (!old.addr) { /* never seen before; from here on it counts in this process */
+		r->older_reallocs += r->is_attached;
 		reorder_alloc(r, now, t, b, flags);
 		return;
 	}
@@ -523,18 +544,13 @@ void reorder_unused(struct reorder *r, uint64_t addr, uint64_t bytes)
 
 /* ---- time */
 
-static uint64_t waited_ns(const struct reorder_now *now, uint64_t since_tsc)
-{
-	return tsc_clock_ns(now->out->clock, now->tsc > since_tsc ? now->tsc - since_tsc : 0);
-}
-
 void reorder_expire(struct reorder *r, const struct reorder_now *now)
 {
 	if (r->parked_count && waited_ns(now, r->parked->tsc) >= PARK_NS)
 		unpark(r, now, r->parked, now->tsc);
 	for (uint32_t i = 0; i < r->free_count;) {
 		const struct reorder_free *f = &r->frees[i];
-		uint64_t most = f->held ? HELD_NS : r->is_child ? EARLY_CHILD_NS : EARLY_NS;
+		uint64_t most = f->held ? HELD_NS : early_ns(r);
 		if (waited_ns(now, f->tsc) >= most)
 			take_free(r, now, i);
 		else

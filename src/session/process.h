@@ -65,6 +65,7 @@ struct process {
 	int pidfd;
 	uint32_t index; /* in the recording */
 	bool child;     /* forked: it has its parent's blocks */
+	bool attached;  /* it ran before heft came: it has blocks that were never seen */
 
 	/* How it ends. Only a recorder sets these (record/recorded_process.h has more); an agent keeps
 	 * agent_process.running. */

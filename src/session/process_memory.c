@@ -4,7 +4,7 @@
  * last sign needs no name and no symbol, but it shows only when there is much memory.
  *
  * A forked child begins with its parent's pages, and their blocks count in the parent. So those pages
- * are subtracted from what is resident in the child. */
+ * are subtracted from what is resident in the child. So are those of a program from before heft was attached. */
 #include "session/process_memory.h"
 
 #include "session/own_allocator.h"
@@ -44,7 +44,7 @@ void process_begin_memory(struct process *p, struct process *parent)
 {
 	uint64_t had = 0;
 	process_read_rss(p, 0, 0);
-	if (!p->child)
+	if (!p->child && !p->attached)
 		return;
 	if (parent) {
 		pthread_mutex_lock(&parent->entry.lock);
@@ -80,6 +80,13 @@ bool process_anonymous(struct process *p, struct trace_anonymous *a)
 }
 
 /* ---- allocators */
+
+/* The library inside says that the program's malloc is another one. A program that heft was attached to calls
+ * whatever malloc it likes: it is hooked where it begins. */
+static bool says_own_malloc(const struct process *p)
+{
+	return p->view.session.header->own_malloc && !p->attached;
+}
 
 void process_take_allocator(struct process *p, const struct own_allocator *found)
 {
@@ -148,7 +155,7 @@ bool process_allocator_words(struct process *p, char *text, size_t size)
 		found = true;
 	}
 	pthread_mutex_unlock(&p->entry.lock);
-	if (!found && p->view.session.header->own_malloc) {
+	if (!found && says_own_malloc(p)) {
 		/* It ended before its file was looked at: the library inside told this much. */
 		const struct elf_facts told = {.own_malloc = ELF_MALLOC_EXPORTED};
 		own_allocator_words(p->entry.facts.exe, &told, false, text, size);
@@ -173,7 +180,7 @@ enum process_sight process_sight(struct process *p, const struct sampled_sums *s
 	enum elf_own_malloc how = p->entry.allocator ? p->entry.allocator->how : ELF_MALLOC_SHARED;
 	bool library = p->entry.allocator && p->entry.allocator->library;
 	pthread_mutex_unlock(&p->entry.lock);
-	if (how == ELF_MALLOC_SHARED && p->view.session.header->own_malloc)
+	if (how == ELF_MALLOC_SHARED && says_own_malloc(p))
 		how = ELF_MALLOC_EXPORTED;
 
 	bool blind;

@@ -100,6 +100,7 @@ static uint32_t get_id(struct byte_cursor *c, size_t limit)
 #define META(member) FIELD(trace_meta, member)
 static const struct record_field meta_fields[] = {META(page_bytes), META(tick_ns)};
 static const struct record_field meta_limit[] = {META(memory_limit_bytes), META(limit_is_cgroup)};
+static const struct record_field meta_attached[] = {META(attached)};
 #define PROCESS(member) FIELD(trace_process, member)
 static const struct record_field process_start[] = {PROCESS(pid), PROCESS(ppid), PROCESS(start_ns)};
 static const struct record_field process_end[] = {
@@ -130,6 +131,7 @@ void definitions_put_meta(struct byte_buffer *b, const struct trace_meta *m)
 	put_argv(b, m->argv, m->argc);
 	PUT(b, m, meta_fields);
 	PUT(b, m, meta_limit);
+	PUT(b, m, meta_attached);
 }
 
 static const char *get_meta(struct definitions *d, struct byte_cursor *c)
@@ -141,6 +143,8 @@ static const char *get_meta(struct definitions *d, struct byte_cursor *c)
 	GET(c, m, meta_fields);
 	if (cursor_left(c))
 		GET(c, m, meta_limit);
+	if (cursor_left(c))
+		GET(c, m, meta_attached);
 	/* More may follow: a later minor revision's. */
 	if (d->no_memory)
 		return "enough memory for its strings";

@@ -97,9 +97,10 @@ struct trace_process {
 	uint64_t dropped;            /* events that could not be recorded */
 	uint64_t dropped_from_ns;    /* when that began; 0 if dropped == 0 */
 	uint64_t unknown_frees;      /* frees of blocks never seen */
-	uint64_t inherited_frees;    /* frees of blocks that the parent had before fork */
-	uint64_t lost_stacks;        /* allocations whose stack was cut because tables were full */
-	uint64_t reentrant;          /* calls from inside a hook (signal handlers): not recorded */
+	/* Frees of blocks that it had before it was recorded: its parent's, or older than the attaching. */
+	uint64_t inherited_frees;
+	uint64_t lost_stacks; /* allocations whose stack was cut because tables were full */
+	uint64_t reentrant;   /* calls from inside a hook (signal handlers): not recorded */
 	uint64_t peak_bytes, peak_blocks, peak_time_ns; /* of this process alone */
 	uint64_t peak_rss_bytes; /* the kernel's own maximum (VmHWM); 0: not known */
 	/* The most of it that belonged to no file and was not shared; 0: not known. */
@@ -143,6 +144,7 @@ struct trace_meta {
 	uint32_t page_bytes;
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
 	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
+	bool attached; /* the program ran before: it has blocks that the recording does not know */
 	uint64_t tick_ns; /* file times are multiples of this; a power of two, about 2048 */
 };
 

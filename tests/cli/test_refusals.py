@@ -247,8 +247,8 @@ def test_agent_refuses_an_empty_path(heft, tmp_path, option):
     (["--quota="], 2, "--quota needs a size"), (["--quota=-1"], 2, "'-1'"), (["--quota=1X"], 2, "'1X'"),
     (["--quota=99999999999999999999G"], 2, "--quota needs a size"), (["--quota=1M", "--quota=x"], 2, "'x'"),
     (["--listen="], 2, "--listen needs ADDR:PORT"), (["--listen=NONE"], 2, "--listen needs ADDR:PORT"),
-    (["--listen=none"], 2, "--listen=none needs --socket"), (["--listen=:0", "--listen=none"], 2, "needs --socket"),
-    (["--listen=none", "--token-file=none"], 2, "--listen=none needs --socket"),
+    (["--listen=none"], 2, "--listen none needs --socket"), (["--listen=:0", "--listen=none"], 2, "needs --socket"),
+    (["--listen=none", "--token-file=none"], 2, "--listen none needs --socket"),
     (["--tls-cert=a"], 2, "--tls-cert and --tls-key go together"), (["--tls-client-ca=a"], 2, "needs --tls-cert"),
     (["--tls-cert=none", "--tls-key=none"], 1, "cannot read none"), (["--token-file=none"], 1, "cannot read the token file none"),
     (["--tls-cert=.", "--tls-key=."], 1, ". is not a file"), (["--token-file=."], 1, ". is not a file")])

@@ -214,6 +214,49 @@ static void expect_no_growth(struct profile *p, const char *what)
 	done(f, p);
 }
 
+/* heft was attached to the server, which had blocks before. It gained 20,000 blocks of 1 KiB: if it freed as many
+ * older ones, it may have replaced them. */
+static struct profile *attached_server(uint64_t older_frees, uint64_t resident_bytes)
+{
+	struct profile *p = server(20 * (uint64_t)SECOND);
+	p->run.end = PROFILE_END_DETACHED;
+	p->run.attached = true;
+	p->totals.older_frees = older_frees;
+	p->run.rss = calloc(2, sizeof *p->run.rss);
+	p->run.rss[0] = (struct profile_rss){0, 100 << 20};
+	p->run.rss[1] = (struct profile_rss){p->run.duration_ns, (100 << 20) + resident_bytes};
+	p->run.rss_count = 2;
+	return p;
+}
+
+TEST(test_growth_after_attaching)
+{
+	static const struct {
+		uint64_t older_frees, resident_bytes;
+		bool grows;
+	} cases[] = {
+		{0, 0, true},
+		{9999, 0, true}, /* at least half of the growth is no replacement */
+		{10000, 0, false},
+		{30000, 0, false},
+		/* Parts 2 to 15 of 16, each by its lowest level: 16,200 of the 20,000 KiB. */
+		{10000, 8000 * 1024, false},
+		{30000, 8200 * 1024, true}, /* resident memory grew by half of that */
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *p = attached_server(cases[i].older_frees, cases[i].resident_bytes);
+		struct findings *f = diagnose(p, 0);
+		assert_int_equal(count_of(f, FINDING_GROWING_SITE), cases[i].grows);
+		done(f, p);
+	}
+	/* A program that heft started has no older blocks. */
+	struct profile *p = attached_server(30000, 0);
+	p->run.attached = false;
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_GROWING_SITE), 1);
+	done(f, p);
+}
+
 static void set_levels(struct profile *p, uint32_t row, uint64_t (*level)(uint32_t slot))
 {
 	for (uint32_t i = 0; i < SLOTS; i++) {

@@ -241,6 +241,56 @@ CASE(test_child_frees_what_it_inherited)
 	assert_int_equal(w->r.unknown_frees, 0);
 }
 
+/* A program that heft was attached to frees what it had before: that is no unknown free. */
+CASE(test_attached_frees_older_blocks)
+{
+	struct world *w = *state;
+	w->r.is_attached = true;
+	release(w, T1, 95, A);
+	allocate(w, T1, 100, A, 10); /* the same thread: a new block at an old address */
+	live_is(w, 10, 1);
+	expire(w, 95 + 299);
+	assert_int_equal(w->r.older_frees, 0);
+	expire(w, 95 + 300);
+	assert_int_equal(w->r.older_frees, 1);
+	release(w, T2, 3000, B);
+	allocate(w, T1, 3299, B, 20); /* another thread's, at once: that was early */
+	live_is(w, 10, 1);
+	assert_int_equal(w->r.older_frees, 1);
+	release(w, T2, 5000, B);
+	allocate(w, T1, 5300, B,
+		 30); /* later: a new block at an old address, although nobody looked
+					 meanwhile */
+	live_is(w, 40, 2);
+	expire(w, 5300);
+	assert_int_equal(w->r.older_frees, 2);
+	assert_int_equal(w->r.unknown_frees, 0);
+	assert_int_equal(w->r.inherited_frees, 0);
+}
+
+/* Its realloc of an older block is an allocation of the new size; one that fails, or frees, changes nothing. */
+CASE(test_attached_resizes_older_blocks)
+{
+	struct world *w = *state;
+	w->r.is_attached = true;
+	announce(w, T1, 100, A);
+	complete(w, T1, 110, B, 70);
+	next(w, TRACE_ALLOC, T1, 110, 70);
+	live_is(w, 70, 1);
+	assert_int_equal(w->r.older_reallocs, 1);
+	struct reorder_now now = at(w, 210);
+	announce(w, T1, 200, A);
+	reorder_realloc_failed(&w->r, &now, &w->threads[T1]);
+	live_is(w, 70, 1);
+	assert_int_equal(w->r.older_reallocs, 1);
+	announce(w, T1, 300, A);
+	now = at(w, 310);
+	reorder_realloc_freed(&w->r, &now, &w->threads[T1]);
+	nothing_more(w);
+	assert_int_equal(w->r.older_frees, 1);
+	assert_int_equal(w->r.unknown_frees, 0);
+}
+
 CASE(test_too_many_early_frees)
 {
 	struct world *w = *state;

@@ -32,6 +32,21 @@ int heft_process_open(void)
 {
 	return -1;
 }
+static pthread_key_t end_of_thread;
+static pthread_once_t end_of_thread_made = PTHREAD_ONCE_INIT;
+static void thread_ends(void *thread)
+{
+	heft_thread_ends(thread);
+}
+static void make_end_of_thread(void)
+{
+	pthread_key_create(&end_of_thread, thread_ends);
+}
+void heft_watch_end_of_thread(struct heft_thread *t)
+{
+	pthread_once(&end_of_thread_made, make_end_of_thread);
+	pthread_setspecific(end_of_thread, t);
+}
 void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory)
 {
 	t->frames_memory = memory;

@@ -1,0 +1,275 @@
+/* System calls in a thread of the process. The thread is stopped, its signals are blocked, it runs one
+ * instruction of its own memory that enters the kernel, with our registers, and then gets its own back.
+ *
+ * An interrupted call of its own must go on afterwards. The kernel sees to that only on the way out of
+ * PTRACE_EVENT_STOP, so the thread is brought to one before (signals pending then have been delivered)
+ * and once more at the end, and gets its registers there. */
+#include "attach/stop_held.h"
+
+#include "hosted/monotonic.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <unistd.h>
+
+#define MS 1000000ull
+enum {
+	TRY_THREADS = 8, /* at most so many threads are asked to stop */
+	MOST_STOPS = 10000,
+};
+#define WAIT_NS (100 * MS)
+#define TRY_NS (50 * MS) /* before the next one is asked as well */
+#define BORROW_NS (2000 * MS)
+
+static struct held *borrowed(struct stop *s)
+{
+	return s->borrowed ? held_find(s, s->borrowed) : NULL;
+}
+
+static int lost(struct stop *s, struct heft_error *err)
+{
+	s->borrowed = 0;
+	return stop_ended(s, err);
+}
+
+/* Lets it run on to its next stop. */
+static bool run_on(struct stop *s, struct held *h, enum __ptrace_request how)
+{
+	int signal = h->signal;
+	h->signal = 0;
+	h->state = HELD_RUNS;
+	/* If this fails, it was killed, and its end is what we see next. */
+	ptrace(how, h->tid, NULL, (uintptr_t)signal);
+	held_wait(s, h);
+	return h->state == HELD_STOPPED;
+}
+
+/* Brings a stopped thread to PTRACE_EVENT_STOP. Signals on the way are delivered: their handlers' frames are
+ * made, and their handlers run when the thread is let go. */
+static bool to_event_stop(struct stop *s, struct held *h, bool fresh)
+{
+	for (int i = 0; i < MOST_STOPS && (fresh || h->event != PTRACE_EVENT_STOP); i++) {
+		fresh = false;
+		held_interrupt(h);
+		if (!run_on(s, h, PTRACE_CONT))
+			return false;
+	}
+	return h->event == PTRACE_EVENT_STOP;
+}
+
+static int see_to_sandbox(struct stop *s, struct held *h, struct heft_error *err)
+{
+	char status[4096];
+	if (!stop_task_file(s, h->tid, "status", status, sizeof status) ||
+	    stop_status_field(status, "Seccomp") <= 0)
+		return 0;
+	s->has_filter = true;
+	if (!ptrace(PTRACE_SETOPTIONS, h->tid, NULL,
+		    (uintptr_t)(PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP)))
+		return 0;
+	return heft_fail(
+		err, HEFT_EREFUSED,
+		"process %d is in a sandbox (seccomp), which might kill it for heft's system "
+		"calls\nRun heft as root: root may suspend the sandbox for an instant.",
+		s->pid);
+}
+
+/* Makes a stopped thread the borrowed one. 0, or why this one cannot be it. */
+static int take(struct stop *s, struct held *h, struct heft_error *err)
+{
+	if (!to_event_stop(s, h, false))
+		return heft_fail(err, HEFT_EBUSY, "thread %d of process %d ends", h->tid, s->pid);
+	int result = see_to_sandbox(s, h, err);
+	if (!result)
+		result = arch_keep(s, h, err);
+	if (result)
+		return result;
+	const uint64_t none_through = ~0ull;
+	if (ptrace(PTRACE_GETSIGMASK, h->tid, sizeof s->mask, &s->mask) ||
+	    ptrace(PTRACE_SETSIGMASK, h->tid, sizeof none_through, &none_through))
+		return heft_fail_errno(err, "process %d: signal mask of thread %d", s->pid, h->tid);
+	s->borrowed = h->tid;
+	s->called = false;
+	return 0;
+}
+
+/* Takes the first that has stopped and can be had. 1: none has stopped. */
+static int take_any(struct stop *s, struct heft_error *err)
+{
+	int result = 1;
+	held_poll_all(s);
+	for (size_t i = 0; i < s->held.count && result; i++) {
+		struct held *h = s->held.items[i];
+		if (h->state != HELD_STOPPED || h->child)
+			continue;
+		result = take(s, h, err);
+		if (result && !s->all)
+			held_release(s, h);
+	}
+	return result;
+}
+
+struct candidates {
+	pid_t tids[TRY_THREADS];
+	size_t count;
+};
+
+/* Threads that wait for something that a signal interrupts stop at once; those that run, when they get a
+ * processor. Others cannot be stopped, nor let go of. */
+static void find_candidates(struct stop *s, struct candidates *c)
+{
+	struct task_walk walk;
+	*c = (struct candidates){0};
+	for (int runs = 0; runs < 2; runs++) {
+		task_walk_begin(&walk, s);
+		for (pid_t tid; c->count < TRY_THREADS && (tid = task_walk_next(&walk)) > 0;) {
+			char state = stop_task_state(s, tid, NULL);
+			if (state && strchr(runs ? "R" : "STt", state))
+				c->tids[c->count++] = tid;
+		}
+	}
+}
+
+static int borrow_one(struct stop *s, struct heft_error *err)
+{
+	struct candidates c;
+	uint64_t begin = monotonic_ns();
+	for (find_candidates(s, &c); !c.count && monotonic_ns() - begin < WAIT_NS;
+	     find_candidates(s, &c))
+		held_nap(); /* for a fast disk */
+	if (!c.count)
+		return heft_fail(
+			err, HEFT_EBUSY,
+			"process %d cannot be stopped: each of its threads is in a wait that "
+			"nothing interrupts (vfork, or a slow disk)",
+			s->pid);
+	int failed = 0;
+	size_t tried = 0;
+	uint64_t next = begin;
+	while (!s->ended) {
+		uint64_t now = monotonic_ns();
+		if (tried < c.count && now >= next) {
+			int seized = held_seize(s, c.tids[tried++], err);
+			if (seized < 0)
+				return seized;
+			if (!seized)
+				held_interrupt(s->held.items[s->held.count - 1]);
+			next = now + (seized ? 0 : TRY_NS);
+		}
+		int taken = take_any(s, err);
+		if (!taken)
+			return 0;
+		if (taken < 0) {
+			failed = taken;
+			next = 0;
+		}
+		if (tried == c.count && failed && !held_poll_all(s))
+			return failed;
+		if (now - begin > BORROW_NS)
+			return heft_fail(err, HEFT_EBUSY,
+					 "no thread of process %d has stopped within %llu ms",
+					 s->pid, (unsigned long long)(BORROW_NS / MS));
+		if (taken == 1)
+			held_nap();
+	}
+	return stop_ended(s, err);
+}
+
+int stop_borrow(struct stop *s, struct heft_error *err)
+{
+	if (s->borrowed)
+		return heft_fail(err, HEFT_EUSAGE, "a thread is borrowed already");
+	int result = s->enter ? 0 : arch_find_enter(s, err);
+	if (result)
+		return result;
+	result = s->all ? take_any(s, err) : borrow_one(s, err);
+	if (result == 1)
+		result = heft_fail(err, HEFT_EBUSY, "no thread of process %d has stopped", s->pid);
+	if (!s->all)
+		held_settle(s, 0);
+	return result;
+}
+
+static bool is_system_call_stop(const struct held *h)
+{
+	return !h->event && !h->signal;
+}
+
+int stop_call(struct stop *s, long number, const uint64_t args[6], int64_t *result,
+	      struct heft_error *err)
+{
+	struct held *h = borrowed(s);
+	if (!h)
+		return heft_fail(err, HEFT_EUSAGE, "no thread is borrowed");
+	for (bool repeat = true; repeat;) {
+		if (s->called && !to_event_stop(s, h, true))
+			return lost(s, err);
+		if (!arch_set_call(s, h, number, args))
+			return lost(s, err);
+		s->called = true;
+		/* Into the call, then out of it. A SIGSTOP, which nobody can block, may be on the way. */
+		for (int stops = 0; stops < 2; stops += is_system_call_stop(h))
+			if (!run_on(s, h, PTRACE_SYSCALL))
+				return lost(s, err);
+		if (!arch_result(h, result, &repeat))
+			return lost(s, err);
+	}
+	if (!s->all)
+		held_settle(s, 0); /* others that were asked to stop have by now, perhaps */
+	return 0;
+}
+
+int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t back, int64_t *result,
+		  struct heft_error *err)
+{
+	struct held *h = borrowed(s);
+	bool repeat;
+	if (!h)
+		return heft_fail(err, HEFT_EUSAGE, "no thread is borrowed");
+	/* As after a call: the stack is 8 bytes off a multiple of 16. */
+	stack = (stack & ~15ull) - 8;
+	int rc = stop_write(s, stack, &back, sizeof back, err);
+	if (rc)
+		return rc;
+	if ((s->called && !to_event_stop(s, h, true)) || !arch_set_function(s, h, function, stack))
+		return lost(s, err);
+	s->called = true;
+	do /* a SIGSTOP, which nobody can block, may be on the way */
+		if (!run_on(s, h, PTRACE_CONT))
+			return lost(s, err);
+	while (h->signal != SIGTRAP && h->signal != SIGSEGV && h->signal != SIGBUS);
+	if (h->signal != SIGTRAP || arch_trapped_at(s, h) != back) {
+		h->signal = 0;
+		return heft_fail(err, HEFT_EIO, "process %d: heft's own code failed at %#llx",
+				 s->pid, (unsigned long long)h->pc);
+	}
+	h->signal = 0;
+	return arch_result(h, result, &repeat) ? 0 : lost(s, err);
+}
+
+struct stop_thread stop_borrowed(struct stop *s)
+{
+	const struct held *h = borrowed(s);
+	if (!h)
+		return (struct stop_thread){0};
+	return (struct stop_thread){h->tid, h->pc, h->sp, h->thread_pointer, true};
+}
+
+int stop_return(struct stop *s, struct heft_error *err)
+{
+	struct held *h = borrowed(s);
+	if (!h)
+		return heft_fail(err, HEFT_EUSAGE, "no thread is borrowed");
+	if ((s->called && !to_event_stop(s, h, true)) || !arch_restore(s, h) ||
+	    ptrace(PTRACE_SETSIGMASK, h->tid, sizeof s->mask, &s->mask))
+		return lost(s, err);
+	s->borrowed = 0;
+	h->signal = 0;
+	if (!s->all) {
+		held_release(s, h);
+		held_settle(s, monotonic_ns() + BORROW_NS);
+	}
+	return 0;
+}

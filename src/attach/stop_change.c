@@ -1,0 +1,290 @@
+/* Code is changed while all threads are stopped, or nearly all: one that is late may still be there.
+ *
+ * If one is late, it must never see a half of the old and a half of the new: first a trap goes over the first
+ * byte of every change, then the rest of each is written, then the first bytes. A late thread that runs into
+ * the trap stops with SIGTRAP, which is ours: it runs the first instruction again, which is new by then.
+ *
+ * A thread whose pc is inside a change goes on in a copy of the old code, where the caller's `moved` says. So
+ * does a late one, when it stops. A pc may also be in the frame of a signal handler: then the handler would
+ * return into the middle of the new code. Such frames are looked for near the top of each stack. If there is
+ * one, nothing is changed: the handler ends soon.
+ *
+ * A late thread may be in the middle of fork. Its child has the code as it was at some moment, perhaps
+ * with traps. The child is traced and has not run yet; it gets the new code. */
+#include "attach/stop_held.h"
+
+#include "hosted/monotonic.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SETTLE_STEP_NS 20000
+/* A handler whose frame is further from the top of the stack has used more stack than handlers do. */
+#define STACK_SEARCH ((size_t)1 << 20)
+#define STACK_SEARCH_ALL ((size_t)16 << 20)
+
+static bool inside(const struct stop_change *c, uint64_t pc)
+{
+	return pc > c->at && pc < c->at + c->bytes;
+}
+
+static uint64_t moved(const struct stop_change *c, uint64_t pc)
+{
+	return c->moved ? c->moved(c->ctx, pc) : 0;
+}
+
+static const struct stop_change *change_at(const struct stop_change *changes, size_t count,
+					   uint64_t pc)
+{
+	for (size_t i = 0; i < count; i++)
+		if (inside(&changes[i], pc))
+			return &changes[i];
+	return NULL;
+}
+
+/* Looks for signal frames that return into a change. Returns the address of such a word, from `sp` up;
+ * 0: there is none. */
+static uint64_t find_frame(struct stop *s, const struct stop_change *changes, size_t count,
+			   uint64_t sp, size_t most)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+	for (size_t i = 0; i < count; i++) {
+		low = changes[i].at < low ? changes[i].at : low;
+		high = changes[i].at + changes[i].bytes > high ? changes[i].at + changes[i].bytes
+							       : high;
+	}
+	const size_t overlap = 2 * sizeof(uint64_t);
+	const uint64_t *words = (const uint64_t *)(const void *)s->stack;
+	sp &= ~7ull;
+	for (uint64_t at = sp; at < sp + most; at += STACK_CHUNK - overlap) {
+		size_t got;
+		stop_read_some(s, at, s->stack, STACK_CHUNK, &got);
+		for (size_t i = 0; i + 2 < got / sizeof *words; i++)
+			if (words[i] > low && words[i] < high &&
+			    change_at(changes, count, words[i]) && arch_is_signal_frame(&words[i]))
+				return at + i * sizeof *words;
+		if (got < STACK_CHUNK)
+			break;
+	}
+	return 0;
+}
+
+/* Where a thread that has not stopped is, if it sleeps; false: it does not, or nobody knows. */
+static bool asleep_at(const struct stop *s, pid_t tid, uint64_t *sp, uint64_t *pc)
+{
+	char text[256];
+	if (!stop_task_file(s, tid, "syscall", text, sizeof text))
+		return false;
+	const char *last = strrchr(text, ' ');
+	if (!last || last == text)
+		return false;
+	*pc = strtoull(last + 1, NULL, 16);
+	const char *before = last;
+	while (before > text && before[-1] != ' ')
+		before--;
+	*sp = strtoull(before, NULL, 16);
+	return *pc != 0;
+}
+
+static int check_thread(struct stop *s, const struct held *h, const struct stop_change *changes,
+			size_t count, size_t search, struct heft_error *err)
+{
+	uint64_t pc = h->pc, sp = h->sp;
+	if (h->child || h->state == HELD_GONE)
+		return 0;
+	if (h->state == HELD_RUNS && !asleep_at(s, h->tid, &sp, &pc))
+		return 0;
+	const struct stop_change *c = change_at(changes, count, pc);
+	if (c && !moved(c, pc))
+		return heft_fail(
+			err, HEFT_EBUSY,
+			"thread %d of process %d is at %#llx, in the middle of what would change",
+			h->tid, s->pid, (unsigned long long)pc);
+	if (find_frame(s, changes, count, sp, search))
+		return heft_fail(
+			err, HEFT_EBUSY,
+			"thread %d of process %d is in a signal handler that will return to "
+			"where the code would change",
+			h->tid, s->pid);
+	return 0;
+}
+
+static int check(struct stop *s, const struct stop_change *changes, size_t count,
+		 struct heft_error *err)
+{
+	uint8_t now[STOP_CHANGE_MOST];
+	for (size_t i = 0; i < count; i++) {
+		const struct stop_change *c = &changes[i];
+		if (!c->bytes || c->bytes > STOP_CHANGE_MOST)
+			return heft_fail(err, HEFT_EUSAGE, "a change of %d bytes", c->bytes);
+		int result = stop_read(s, c->at, now, c->bytes, err);
+		if (result)
+			return result;
+		if (memcmp(now, c->old, c->bytes))
+			return heft_fail(
+				err, HEFT_EREFUSED,
+				"process %d: the code at %#llx is not what it was, somebody "
+				"else has changed it",
+				s->pid, (unsigned long long)c->at);
+	}
+	size_t search = STACK_SEARCH_ALL / (s->held.count ? s->held.count : 1);
+	search = search < STACK_SEARCH ? search : STACK_SEARCH;
+	for (size_t i = 0; i < s->held.count; i++) {
+		int result = check_thread(s, s->held.items[i], changes, count, search, err);
+		if (result)
+			return result;
+	}
+	if (monotonic_ns() > s->until_ns)
+		return heft_fail(err, HEFT_EBUSY, "process %d has been stopped for too long",
+				 s->pid);
+	return 0;
+}
+
+/* Late threads that are on a processor after all leave it between two steps. */
+static size_t step(struct stop *s)
+{
+	size_t late = held_poll_all(s);
+	if (late) {
+		uint64_t until = monotonic_ns() + SETTLE_STEP_NS;
+		while (monotonic_ns() < until)
+			;
+	}
+	return late;
+}
+
+static int write_changes(struct stop *s, const struct stop_change *changes, size_t count, bool back,
+			 bool late, struct heft_error *err)
+{
+	int result = 0;
+	for (size_t i = 0; i < count && late && !result; i++)
+		result = stop_write(s, changes[i].at, arch_trap, ARCH_TRAP_BYTES, err);
+	if (late)
+		step(s);
+	for (size_t i = 0; i < count && !result; i++) {
+		const struct stop_change *c = &changes[i];
+		const uint8_t *bytes = back ? c->old : c->now;
+		size_t skip = late ? ARCH_TRAP_BYTES : 0;
+		if (c->bytes > skip)
+			result = stop_write(s, c->at + skip, bytes + skip, c->bytes - skip, err);
+	}
+	if (late)
+		step(s);
+	for (size_t i = 0; i < count && late && !result; i++)
+		result = stop_write(s, changes[i].at, back ? changes[i].old : changes[i].now,
+				    ARCH_TRAP_BYTES, err);
+	return result;
+}
+
+/* Moves a stopped thread out of a change. */
+static void move_out(struct held *h, const struct stop_change *changes, size_t count)
+{
+	const struct stop_change *c = change_at(changes, count, h->pc);
+	uint64_t to = c ? moved(c, h->pc) : 0;
+	if (to)
+		arch_set_pc(h, to);
+}
+
+/* Its handler will return to a change: it returns to the copy. */
+static void move_frames(struct stop *s, const struct held *h)
+{
+	const struct stop_change *changes = s->changed.items;
+	size_t count = s->changed.count;
+	uint64_t at, pc;
+	while ((at = find_frame(s, changes, count, h->sp, STACK_SEARCH))) {
+		if (stop_read(s, at, &pc, sizeof pc, NULL))
+			return;
+		const struct stop_change *c = change_at(changes, count, pc);
+		uint64_t to = c ? moved(c, pc) : 0;
+		if (!to || stop_write(s, at, &to, sizeof to, NULL))
+			return;
+	}
+}
+
+void change_repair_late(struct stop *s, struct held *h)
+{
+	if (h->seen || !s->changed.count)
+		return;
+	h->seen = true;
+	for (size_t i = 0; i < s->changed.count; i++) {
+		const struct stop_change *c = &s->changed.items[i];
+		if (h->pc != c->at + ARCH_TRAP_BYTES || arch_trapped_at(s, h) != c->at)
+			continue;
+		h->signal = 0;
+		arch_set_pc(h, c->at);
+	}
+	if (h->state != HELD_STOPPED)
+		return;
+	move_out(h, s->changed.items, s->changed.count);
+	move_frames(s, h);
+}
+
+void change_repair_child(struct stop *s, struct held *h)
+{
+	char path[32];
+	uint8_t now[STOP_CHANGE_MOST];
+	bool all_old = true;
+	snprintf(path, sizeof path, "/proc/%d/mem", h->tid);
+	int mem = s->changed.count ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	if (mem < 0)
+		return;
+	for (size_t i = 0; i < s->changed.count && all_old; i++) {
+		const struct stop_change *c = &s->changed.items[i];
+		all_old = pread(mem, now, c->bytes, (off_t)c->at) == c->bytes &&
+			  !memcmp(now, c->old, c->bytes);
+	}
+	for (size_t i = 0; i < s->changed.count && !all_old; i++) {
+		const struct stop_change *c = &s->changed.items[i];
+		if (pwrite(mem, c->now, c->bytes, (off_t)c->at) != c->bytes)
+			break; /* it is gone */
+	}
+	close(mem);
+}
+
+/* So that late threads find out what happened to them. If the change was taken back, they need to
+ * know only about traps. */
+static void keep_changes(struct stop *s, const struct stop_change *changes, size_t count, bool back)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct stop_change *c = &s->changed.items[s->changed.count++];
+		*c = changes[i];
+		if (back) {
+			c->bytes = ARCH_TRAP_BYTES;
+			memcpy(c->now, c->old, sizeof c->now);
+		}
+	}
+}
+
+int stop_change_code(struct stop *s, const struct stop_change *changes, size_t count,
+		     struct heft_error *err)
+{
+	if (!s->all)
+		return heft_fail(err, HEFT_EUSAGE, "the process is not stopped");
+	if (!vector_reserve(&s->changed, count))
+		return heft_fail(err, HEFT_ENOMEM, "no memory");
+	size_t late = held_poll_all(s);
+	int result = check(s, changes, count, err);
+	if (result)
+		return result;
+	for (size_t i = 0; i < s->held.count; i++) {
+		struct held *h = s->held.items[i];
+		if (h->state != HELD_STOPPED || h->child)
+			continue;
+		change_repair_late(s, h); /* an earlier change of this freeze */
+		h->seen = true;
+	}
+	result = write_changes(s, changes, count, false, late, err);
+	if (result) {
+		write_changes(s, changes, count, true, late, NULL);
+		keep_changes(s, changes, count, true);
+		return result;
+	}
+	for (size_t i = 0; i < s->held.count; i++)
+		if (s->held.items[i]->seen)
+			move_out(s->held.items[i], changes, count);
+	keep_changes(s, changes, count, false);
+	return 0;
+}

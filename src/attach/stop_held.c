@@ -1,0 +1,291 @@
+/* The threads that we trace: seized, told to stop, seen to stop, let go.
+ *
+ * A seized thread stops for one of these reasons, and each is as good as another: it was told to
+ * (PTRACE_EVENT_STOP), a signal is about to be delivered (which it then gets when it is let go), or it
+ * makes a thread or a process. What it makes is traced from its first instruction on.
+ *
+ * Stops are looked at with WNOWAIT and never taken from the kernel. If heft is killed now, the kernel lets
+ * all threads go, and a thread still gets the signal it stopped for: a stop that was taken would lose it.
+ *
+ * Nobody waits for one thread alone without looking at the others: a process that was killed ends only when
+ * each of its traced threads has been seen to. */
+#include "attach/stop_held.h"
+
+#include "hosted/monotonic.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PF_IO_WORKER 0x00000010u
+#define PF_USER_WORKER 0x00004000u
+#define PF_KTHREAD 0x00200000u
+#define NAP_NS 20000
+
+static const uintptr_t seize_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE |
+				       PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+				       PTRACE_O_TRACEEXEC;
+
+void held_nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
+
+struct held *held_find(struct stop *s, pid_t tid)
+{
+	/* Threads are mostly asked for in the order in which they were found. */
+	for (size_t i = 0; i < s->held.count; i++) {
+		size_t at = (s->hint + i) % s->held.count;
+		struct held *h = s->held.items[at];
+		if (h->tid == tid && h->state != HELD_GONE) {
+			s->hint = at + 1;
+			return h;
+		}
+	}
+	return NULL;
+}
+
+static struct held *add(struct stop *s, pid_t tid)
+{
+	struct held *h = vector_reserve(&s->held, 1) ? calloc(1, sizeof *h) : NULL;
+	if (h) {
+		h->tid = tid;
+		s->held.items[s->held.count++] = h;
+	}
+	return h;
+}
+
+/* SEIZE said no: is there a reason that is none to worry about? */
+static int not_seized(struct stop *s, pid_t tid, struct heft_error *err)
+{
+	int why = errno;
+	unsigned flags = 0;
+	char state = stop_task_state(s, tid, &flags), status[4096];
+	if (why == ESRCH || !state || state == 'Z' || state == 'X')
+		return 1;
+	if (flags & (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD))
+		return 1; /* works for io_uring, never in the program's code */
+	long tracer = stop_task_file(s, tid, "status", status, sizeof status)
+			      ? stop_status_field(status, "TracerPid")
+			      : 0;
+	if (tracer > 0)
+		return heft_fail(err, HEFT_EREFUSED,
+				 "thread %d of process %d is already traced, by process %ld\n"
+				 "A thread can have one tracer only: end that one first.",
+				 tid, s->pid, tracer);
+	errno = why;
+	heft_fail_errno(err, "process %d: cannot trace its thread %d", s->pid, tid);
+	return why == EPERM ? HEFT_EREFUSED : HEFT_EIO;
+}
+
+int held_seize(struct stop *s, pid_t tid, struct heft_error *err)
+{
+	/* If one of ours has made it, it is ours already: SEIZE fails, and INTERRUPT does not. */
+	if (ptrace(PTRACE_SEIZE, tid, NULL, seize_options)) {
+		int why = errno;
+		if (why != EPERM || ptrace(PTRACE_INTERRUPT, tid, NULL, NULL)) {
+			errno = why;
+			return not_seized(s, tid, err);
+		}
+	}
+	return add(s, tid) ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory");
+}
+
+int held_seize_new(struct stop *s, struct heft_error *err)
+{
+	struct task_walk walk;
+	int found = 0;
+	task_walk_begin(&walk, s);
+	for (pid_t tid; (tid = task_walk_next(&walk)) > 0;) {
+		if (held_find(s, tid))
+			continue;
+		int result = held_seize(s, tid, err);
+		if (result < 0)
+			return result;
+		found += !result;
+	}
+	return found;
+}
+
+void held_interrupt(const struct held *h)
+{
+	ptrace(PTRACE_INTERRUPT, h->tid, NULL, NULL);
+}
+
+static void see_end(struct stop *s, struct held *h)
+{
+	siginfo_t info;
+	waitid(P_PID, (id_t)h->tid, &info, WEXITED | WNOHANG | __WALL | __WNOTHREAD);
+	h->state = HELD_GONE;
+	if (h->tid == s->pid)
+		s->ended = true;
+}
+
+/* A stopped thread that was killed is not stopped any more. */
+static void see_killed(struct held *h)
+{
+	siginfo_t info = {0};
+	if (h->state == HELD_STOPPED &&
+	    (waitid(P_PID, (id_t)h->tid, &info, WEXITED | WNOHANG | __WALL | __WNOTHREAD) ||
+	     info.si_pid))
+		h->state = HELD_GONE;
+}
+
+/* A thread or a process was made. It is traced, and will stop before its first instruction. */
+static void see_made(struct stop *s, const struct held *maker)
+{
+	unsigned long made = 0;
+	int event = maker->event;
+	bool by_child = maker->child;
+	if (ptrace(PTRACE_GETEVENTMSG, maker->tid, NULL, &made) || !made)
+		return;
+	struct held *h = held_find(s, (pid_t)made);
+	if (!h)
+		h = add(s, (pid_t)made);
+	if (!h)
+		return;
+	h->child = by_child || event != PTRACE_EVENT_CLONE || !stop_task_state(s, h->tid, NULL);
+	if (h->child && !by_child &&
+	    (event == PTRACE_EVENT_VFORK || sharers_same_memory(s->pid, h->tid)))
+		s->shared = true;
+}
+
+void held_poll(struct stop *s, struct held *h)
+{
+	siginfo_t info = {0};
+	if (waitid(P_PID, (id_t)h->tid, &info,
+		   WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL | __WNOTHREAD)) {
+		h->state = HELD_GONE; /* not traced any more: it has ended */
+		if (h->tid == s->pid)
+			s->ended = true;
+		return;
+	}
+	if (!info.si_pid)
+		return;
+	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+		see_end(s, h);
+		return;
+	}
+	h->state = HELD_STOPPED;
+	h->event = info.si_status >> 8;
+	h->signal = 0;
+	if (!h->event && info.si_status != (SIGTRAP | 0x80))
+		h->signal = info.si_status;
+	arch_read(s, h);
+	switch (h->event) {
+	case PTRACE_EVENT_CLONE:
+	case PTRACE_EVENT_FORK:
+	case PTRACE_EVENT_VFORK: see_made(s, h); break;
+	case PTRACE_EVENT_EXEC:
+		s->ended = true; /* another program, in other memory */
+		break;
+	}
+}
+
+size_t held_poll_all(struct stop *s)
+{
+	size_t late = 0;
+	for (size_t i = 0; i < s->held.count; i++) {
+		struct held *h = s->held.items[i];
+		if (h->state == HELD_RUNS)
+			held_poll(s, h);
+		late += h->state == HELD_RUNS && !h->child;
+	}
+	return late;
+}
+
+/* A first thread that ended before the others stays, and never runs. */
+static void see_first_end(struct stop *s, struct held *h)
+{
+	char state = h->tid == s->pid ? stop_task_state(s, h->tid, NULL) : 'R';
+	if (state == 'Z' || state == 'X')
+		h->state = HELD_GONE;
+}
+
+void held_wait(struct stop *s, struct held *h)
+{
+	for (unsigned round = 1; h->state == HELD_RUNS; round++) {
+		held_poll(s, h);
+		if (h->state != HELD_RUNS)
+			return;
+		held_nap();
+		if (round % 64 == 0) {
+			for (size_t i = 0; i < s->held.count; i++)
+				see_killed(s->held.items[i]);
+			see_first_end(s, h);
+		}
+	}
+}
+
+void held_release(struct stop *s, struct held *h)
+{
+	if (h->state != HELD_STOPPED)
+		return;
+	if (ptrace(PTRACE_DETACH, h->tid, NULL, (uintptr_t)h->signal)) {
+		see_end(s, h); /* it was killed in its stop */
+		return;
+	}
+	h->state = HELD_GONE;
+}
+
+static void sweep(struct stop *s)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < s->held.count; i++)
+		if (s->held.items[i]->state != HELD_GONE)
+			s->held.items[kept++] = s->held.items[i];
+		else
+			free(s->held.items[i]);
+	s->held.count = kept;
+	if (!kept)
+		s->changed.count = 0;
+}
+
+void held_release_stopped(struct stop *s)
+{
+	for (size_t i = 0; i < s->held.count; i++)
+		if (!s->held.items[i]->child && s->held.items[i]->state == HELD_STOPPED) {
+			change_repair_late(s, s->held.items[i]);
+			held_release(s, s->held.items[i]);
+		}
+}
+
+size_t stop_unsettled(struct stop *s)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < s->held.count; i++) {
+		struct held *h = s->held.items[i];
+		if (h->tid == s->borrowed)
+			continue;
+		if (h->state == HELD_RUNS)
+			held_poll(s, h);
+		if (h->state == HELD_RUNS)
+			see_first_end(s, h);
+		left += h->state == HELD_RUNS;
+		if (h->state != HELD_STOPPED)
+			continue;
+		if (h->child)
+			change_repair_child(s, h);
+		else
+			change_repair_late(s, h);
+		held_release(s, h);
+	}
+	sweep(s);
+	return left;
+}
+
+void held_settle(struct stop *s, uint64_t until_ns)
+{
+	for (unsigned round = 0; stop_unsettled(s) && monotonic_ns() < until_ns; round++) {
+		held_nap();
+		/* A thread that only a slow disk can wake is not worth a processor. */
+		if (round > 1000)
+			nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+	}
+}

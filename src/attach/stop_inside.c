@@ -1,0 +1,76 @@
+/* Looking at threads one by one: whether one is in a piece of memory that is to be
+ * unmapped, or comes back to it from a signal handler. Return addresses on the stack are not looked at: a stack is full of
+ * old ones. Whoever asks knows by other means who has called what lies there. */
+#include "attach/stop_held.h"
+
+#include "hosted/monotonic.h"
+
+#define STACK_SEARCH ((size_t)1 << 20)
+#define SETTLE_NS 2000000000ull
+
+static bool returns_there(struct stop *s, uint64_t sp, uint64_t low, uint64_t high)
+{
+	const size_t overlap = 2 * sizeof(uint64_t);
+	const uint64_t *words = (const uint64_t *)(const void *)s->stack;
+	sp &= ~7ull;
+	for (uint64_t at = sp; at < sp + STACK_SEARCH; at += STACK_CHUNK - overlap) {
+		size_t got;
+		stop_read_some(s, at, s->stack, STACK_CHUNK, &got);
+		for (size_t i = 0; i + 2 < got / sizeof *words; i++)
+			if (words[i] >= low && words[i] < high && arch_is_signal_frame(&words[i]))
+				return true;
+		if (got < STACK_CHUNK)
+			break;
+	}
+	return false;
+}
+
+bool stop_is_inside(struct stop *s, const struct stop_thread *t, uint64_t low, uint64_t high)
+{
+	return (t->pc >= low && t->pc < high) || returns_there(s, t->sp, low, high);
+}
+
+/* Shows each held thread that has stopped or ended by now, and lets it go. Returns how many still run. */
+static size_t show_stopped(struct stop *s, void (*visit)(void *, const struct stop_thread *),
+			   void *ctx)
+{
+	size_t running = 0;
+	for (size_t i = 0; i < s->held.count; i++) {
+		struct held *h = s->held.items[i];
+		if (h->child || h->state == HELD_GONE)
+			continue;
+		if (h->state == HELD_RUNS)
+			held_poll(s, h);
+		running += h->state == HELD_RUNS;
+		if (h->state == HELD_RUNS)
+			continue;
+		const bool stopped = h->state == HELD_STOPPED;
+		const struct stop_thread t = {h->tid, h->pc, h->sp, h->thread_pointer, stopped};
+		visit(ctx, &t);
+		if (stopped)
+			held_release(s, h);
+	}
+	return running;
+}
+
+int stop_visit(struct stop *s, const pid_t *tids, size_t count, uint64_t limit_ns,
+	       void (*visit)(void *ctx, const struct stop_thread *t), void *ctx,
+	       struct heft_error *err)
+{
+	const uint64_t until = monotonic_ns() + limit_ns;
+	int rc = 0;
+	for (size_t i = 0; i < count && rc >= 0; i++) {
+		rc = held_seize(s, tids[i], err);
+		if (rc == 0)
+			held_interrupt(s->held.items[s->held.count - 1]);
+		if (rc == 1)
+			visit(ctx, &(struct stop_thread){.tid = tids[i]});
+	}
+	while (rc >= 0 && show_stopped(s, visit, ctx) && monotonic_ns() < until)
+		held_nap();
+	/* Those that are late go on as soon as they have stopped. */
+	held_settle(s, monotonic_ns() + SETTLE_NS);
+	if (rc >= 0 && s->ended)
+		return stop_ended(s, err);
+	return rc < 0 ? rc : 0;
+}

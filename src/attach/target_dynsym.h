@@ -1,0 +1,21 @@
+/* The exported symbols of a module, read from the memory of the process. */
+#ifndef HEFT_ATTACH_TARGET_DYNSYM_H
+#define HEFT_ATTACH_TARGET_DYNSYM_H
+
+#include "attach/target_image.h"
+
+/* A symbol of a module, from whichever table. */
+struct image_symbol {
+	const char *name;
+	uint64_t value, bytes; /* as in the file */
+	uint8_t type, bind;
+	bool defined, exported;
+	bool old_version; /* not the default version of its name */
+};
+
+/* Calls `see` with each, the undefined too. False: the module has no such table, or it is damaged. */
+bool target_dynsym_each(const struct target_image *im, const struct target_memory *memory,
+			void (*see)(void *context, const struct image_symbol *symbol),
+			void *context);
+
+#endif

@@ -1,0 +1,211 @@
+/* A program that heft is attached to, for tests of the recorder. It takes one command a line from standard
+ * input and answers each with a line, so that a test knows exactly which calls came before the attaching, which
+ * while it lasted, and which after. It calls the allocator through pointers: tests/integration/fake_attach.c
+ * asks it, by SIGUSR1 and files in argv[1], to load heft's library and to call that one from now on, or to go
+ * back.
+ *
+ *   alloc N SIZE    N blocks, put at the end of the list
+ *   free N          frees the first N of the list
+ *   realloc N SIZE  resizes the first N of the list, which go to its end
+ *   threads N SIZE  a thread allocates N blocks, another one frees them
+ *   fork            a child, which takes commands from the same input and answers "child"; the parent waits
+ *   exec PROGRAM    becomes another program
+ *   exit STATUS */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct allocator {
+	void *(*alloc)(size_t);
+	void *(*resize)(void *, size_t);
+	void (*release)(void *);
+} now = {malloc, realloc, free};
+static struct allocator own;
+
+enum { MOST = 1 << 16 };
+static void *list[MOST];
+static size_t first, end;
+static const char *folder;
+static volatile sig_atomic_t asked;
+static char line[256];
+static size_t line_used;
+
+static void ask(int sig)
+{
+	(void)sig;
+	asked = 1;
+}
+
+static FILE *open_file(const char *name, const char *mode)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/%d.%s", folder, (int)getpid(), name);
+	FILE *f = fopen(path, mode);
+	if (f && *mode == 'r')
+		unlink(path);
+	return f;
+}
+
+static void answer(const char *name)
+{
+	FILE *f = open_file(name, "w");
+	if (f)
+		fclose(f);
+}
+
+static void attach(FILE *f)
+{
+	static char words[4][4096];
+	for (int i = 0; i < 4; i++)
+		if (fgets(words[i], sizeof words[i], f))
+			words[i][strcspn(words[i], "\n")] = 0;
+	fclose(f);
+	setenv("HEFT_SESSION", words[0], 1);
+	if (strcmp(words[1], "0") != 0)
+		setenv("HEFT_SAMPLE", words[1], 1);
+	setenv("HEFT_FOLLOW", words[2], 1);
+	void *library = dlopen(words[3], RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		fprintf(stderr, "%s\n", dlerror());
+		exit(3);
+	}
+	unsetenv("HEFT_SESSION");
+	unsetenv("HEFT_SAMPLE");
+	now.alloc = (void *(*)(size_t))dlsym(library, "malloc");
+	now.resize = (void *(*)(void *, size_t))dlsym(library, "realloc");
+	now.release = (void (*)(void *))dlsym(library, "free");
+	answer("attached");
+}
+
+static void heed(void)
+{
+	asked = 0;
+	FILE *f = open_file("attach", "r");
+	if (f)
+		attach(f);
+	f = open_file("detach", "r");
+	if (f) {
+		fclose(f);
+		now = own;
+		answer("detached");
+	}
+}
+
+__attribute__((noinline)) static void make(size_t count, size_t size)
+{
+	for (; count; count--) {
+		void *p = now.alloc(size); /* @make */
+		list[end++ % MOST] = p;
+	}
+}
+
+static void drop(size_t count)
+{
+	for (; count; count--)
+		now.release(list[first++ % MOST]);
+}
+
+static void grow(size_t count, size_t size)
+{
+	for (; count; count--) {
+		void *p = now.resize(list[first++ % MOST], size); /* @grow */
+		list[end++ % MOST] = p;
+	}
+}
+
+static size_t thread_count, thread_size;
+
+static void *maker(void *arg)
+{
+	make(thread_count, thread_size);
+	return arg;
+}
+
+static void *dropper(void *arg)
+{
+	drop(thread_count);
+	return arg;
+}
+
+static void in_threads(size_t count, size_t size)
+{
+	pthread_t t;
+	thread_count = count;
+	thread_size = size;
+	pthread_create(&t, NULL, maker, NULL);
+	pthread_join(t, NULL);
+	pthread_create(&t, NULL, dropper, NULL);
+	pthread_join(t, NULL);
+}
+
+/* A line of the input, without allocating. False: there are no more. */
+static int next_line(void)
+{
+	line_used = 0;
+	while (line_used < sizeof line - 1) {
+		ssize_t n = read(STDIN_FILENO, line + line_used, 1);
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return 0;
+		if (asked)
+			heed();
+		if (n == 1 && line[line_used++] == '\n')
+			break;
+	}
+	line[line_used] = 0;
+	return 1;
+}
+
+static void say(const char *word)
+{
+	if (write(STDOUT_FILENO, word, strlen(word)) < 0)
+		_exit(4);
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction on = {.sa_handler = ask}; /* no SA_RESTART: a command may wait for long */
+	char word[32], text[200];
+	size_t a, b;
+	folder = argv[argc - 1];
+	own = now;
+	sigaction(SIGUSR1, &on, NULL);
+	say("ready\n");
+	while (next_line()) {
+		a = b = 0;
+		if (sscanf(line, "%31s %zu %zu", word, &a, &b) < 1)
+			continue;
+		if (!strcmp(word, "alloc"))
+			make(a, b);
+		else if (!strcmp(word, "free"))
+			drop(a);
+		else if (!strcmp(word, "realloc"))
+			grow(a, b);
+		else if (!strcmp(word, "threads"))
+			in_threads(a, b);
+		else if (!strcmp(word, "exit"))
+			exit((int)a);
+		else if (!strcmp(word, "exec") && sscanf(line, "%*s %199s", text) == 1)
+			execl(text, text, NULL);
+		else if (!strcmp(word, "fork")) {
+			pid_t child = fork();
+			if (child == 0) {
+				say("child\n");
+				continue;
+			}
+			int status;
+			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+				if (asked)
+					heed();
+		}
+		say("ok\n");
+	}
+	return 0;
+}
