@@ -34,6 +34,7 @@ struct looking {
 	uint64_t charged_ns; /* of this slice: it is some user's time */
 };
 
+/* fields: what one loop looks after, each thing once */
 struct supervisor {
 	const struct agent_options *o;
 	struct session_dir dir;
