@@ -7,7 +7,8 @@
  *
  * A place for a near page keeps clear of everything that is there, and of what will grow: the span of a module
  * with its gaps (an unwinder takes what is there for the module), 1 GiB above the heap and 1 GiB below the
- * stack. Below the module is preferred: the kernel itself puts new mappings there. */
+ * stack. It is the middle of the largest gap in reach, below the module if there is one. The kernel puts new
+ * mappings at the edges of gaps, so the place is still free when heft comes to map it. */
 #include "attach/target_modules.h"
 
 #include "attach/relocate.h"
@@ -182,6 +183,7 @@ struct place_search {
 	uint64_t low, high, bytes;
 	uint64_t first, last;  /* the lowest and the highest start that reaches everything */
 	uint64_t below, above; /* the best found; 0: none */
+	uint64_t below_bytes, above_bytes; /* the gaps they are in */
 };
 
 /* Takes [from, to), which is free, into account. */
@@ -195,10 +197,14 @@ static void consider(struct place_search *s, uint64_t from, uint64_t to)
 	to &= ~(PAGE - 1);
 	if (from >= to || to - from < s->bytes)
 		return;
-	if (to <= s->low)
-		s->below = to - s->bytes; /* gaps ascend: the nearest is the last */
-	else if (from >= s->high && !s->above)
-		s->above = from;
+	uint64_t middle = from + ((to - from - s->bytes) / 2 & ~(PAGE - 1));
+	if (to <= s->low && to - from > s->below_bytes) {
+		s->below = middle;
+		s->below_bytes = to - from;
+	} else if (from >= s->high && to - from > s->above_bytes) {
+		s->above = middle;
+		s->above_bytes = to - from;
+	}
 }
 
 /* Free memory from `from` up to the mapping `next`, of which `before` is the one below; either may be NULL. */

@@ -68,22 +68,45 @@ TEST(lines_of_maps)
 	target_modules_fini(&m);
 }
 
-TEST(the_place_is_just_below)
+/* A place is in the middle of a gap, up to a page. */
+static void in_gap(uint64_t place, uint64_t bytes, uint64_t from, uint64_t to)
+{
+	assert_in_range(place, from, to - bytes);
+	uint64_t before = place - from, behind = to - bytes - place;
+	assert_true(before <= behind && behind - before <= PAGE);
+}
+
+/* The lowest place from which jumps reach up to `high`. */
+static uint64_t lowest(uint64_t high)
+{
+	return high - JUMP_REACH;
+}
+
+TEST(the_place_is_in_the_middle_of_the_largest_gap)
 {
 	struct target_modules m = maps_of(
 		"7f0000000000-7f0000100000 r--p 00000000 fd:01 1  /lib/a\n"
 		"7f0000300000-7f0000500000 r-xp 00000000 fd:01 2  /lib/b\n");
 	add_module(&m, 0x7f0000000000, 0x7f0000100000, false);
 	add_module(&m, 0x7f0000300000, 0x7f0000500000, false);
-	assert_int_equal(target_place_near(&m, 0x7f0000300000, 0x7f0000500000, 1),
-			 0x7f0000300000 - PAGE);
+	/* 2 GiB less a page below the end of b: 0x7eff80501000; 0x7fafe pages are free up to a, after the
+	 * one that is wanted. Half of them is 0x3fd7f. */
+	assert_int_equal(lowest(0x7f0000500000), 0x7eff80501000);
+	assert_int_equal(target_place_near(&m, 0x7f0000300000, 0x7f0000500000, 1), 0x7effc0280000);
+	/* With two more pages it begins a page earlier. */
 	assert_int_equal(target_place_near(&m, 0x7f0000300000, 0x7f0000500000, 2 * PAGE + 1),
-			 0x7f0000300000 - 3 * PAGE);
-	/* The gap has 2 MiB: more goes below the other library. */
-	assert_int_equal(target_place_near(&m, 0x7f0000300000, 0x7f0000500000, 0x200000),
-			 0x7f0000100000);
-	assert_int_equal(target_place_near(&m, 0x7f0000300000, 0x7f0000500000, 0x201000),
-			 0x7f0000000000 - 0x201000);
+			 0x7effc027f000);
+	/* There is another mapping in the way: the gap above it is smaller, but the larger of the two. */
+	struct target_modules n = maps_of(
+		"7eff80601000-7effc0000000 rw-p 00000000 00:00 0\n"
+		"7f0000000000-7f0000100000 r--p 00000000 fd:01 1  /lib/a\n"
+		"7f0000300000-7f0000500000 r-xp 00000000 fd:01 2  /lib/b\n");
+	assert_int_equal(target_place_near(&n, 0x7f0000300000, 0x7f0000500000, 0x2000),
+			 0x7effdffff000);
+	/* No more than is there */
+	assert_int_equal(target_place_near(&n, 0x7f0000300000, 0x7f0000500000, GIB),
+			 0x7effc0000000);
+	target_modules_fini(&n);
 	/* Nonsense */
 	assert_int_equal(target_place_near(&m, 2, 1, 1), 0);
 	assert_int_equal(target_place_near(&m, 0x10000, 0x20000, 0), 0);
@@ -102,14 +125,16 @@ TEST(gaps_of_modules_stay_free)
 		"7f0000301000-7f0000302000 rw-p 00001000 fd:01 1  /lib/a\n"
 		"7f0000303000-7f0000304000 rw-p 00001000 00:00 0\n");
 	add_module(&m, 0x7f0000100000, 0x7f0000303000, false);
-	assert_int_equal(target_place_near(&m, 0x7f0000100000, 0x7f0000303000, PAGE),
-			 0x7f0000304000);
+	/* Free are a page behind the module, and what is above. */
+	in_gap(target_place_near(&m, 0x7f0000100000, 0x7f0000303000, PAGE), PAGE, 0x7f0000304000,
+	       0x7f0000100000 + JUMP_REACH);
 	/* The end of the module has pages that are not mapped. */
 	m.items[0].high = 0x7f0000308000;
 	m.maps.items[3].start += 0x100000;
 	m.maps.items[3].end += 0x100000;
-	assert_int_equal(target_place_near(&m, 0x7f0000100000, 0x7f0000308000, PAGE),
-			 0x7f0000308000);
+	m.maps.items[3].end = 0x7f0080100000;
+	in_gap(target_place_near(&m, 0x7f0000100000, 0x7f0000308000, PAGE), PAGE, 0x7f0000308000,
+	       0x7f0000403000);
 	target_modules_fini(&m);
 }
 
@@ -119,24 +144,28 @@ TEST(a_program_at_the_bottom)
 	struct target_modules m = maps_of("00400000-00500000 r-xp 00000000 fd:01 1  /bin/a\n"
 					  "00500000-00600000 rw-p 00000000 00:00 0  [heap]\n");
 	add_module(&m, 0x400000, 0x500000, true);
-	assert_int_equal(target_place_near(&m, 0x400000, 0x500000, PAGE), 0x3ff000);
+	in_gap(target_place_near(&m, 0x400000, 0x500000, PAGE), PAGE, 0x10000, 0x400000);
 	assert_int_equal(target_place_near(&m, 0x400000, 0x500000, 0x3f0000), 0x10000);
 	/* Larger: above, where the heap does not grow so soon. */
-	assert_int_equal(target_place_near(&m, 0x400000, 0x500000, 0x3f1000), 0x600000 + GIB);
+	in_gap(target_place_near(&m, 0x400000, 0x500000, 0x3f1000), 0x3f1000, 0x600000 + GIB,
+	       0x400000 + JUMP_REACH);
 	target_modules_fini(&m);
 	/* The heap is not there yet. */
 	m = maps_of("00010000-00500000 r-xp 00000000 fd:01 1  /bin/a\n");
 	add_module(&m, 0x10000, 0x500000, true);
-	assert_int_equal(target_place_near(&m, 0x10000, 0x500000, PAGE), 0x500000 + GIB);
+	in_gap(target_place_near(&m, 0x10000, 0x500000, PAGE), PAGE, 0x500000 + GIB,
+	       0x10000 + JUMP_REACH);
 	/* Of a library it is just above. */
 	m.items[0].program = false;
-	assert_int_equal(target_place_near(&m, 0x10000, 0x500000, PAGE), 0x500000);
+	in_gap(target_place_near(&m, 0x10000, 0x500000, PAGE), PAGE, 0x500000,
+	       0x10000 + JUMP_REACH);
 	target_modules_fini(&m);
 	/* Between the program and its heap */
 	m = maps_of("00010000-00500000 r-xp 00000000 fd:01 1  /bin/a\n"
 		    "00900000-00a00000 rw-p 00000000 00:00 0  [heap]\n");
 	add_module(&m, 0x10000, 0x500000, true);
-	assert_int_equal(target_place_near(&m, 0x10000, 0x500000, PAGE), 0x500000);
+	m.maps.items[1].end = 0x80000000 - 2 * PAGE;
+	in_gap(target_place_near(&m, 0x10000, 0x500000, PAGE), PAGE, 0x500000, 0x900000);
 	target_modules_fini(&m);
 }
 
@@ -146,13 +175,13 @@ TEST(stacks_can_grow)
 		"00010000-7ffff0000000 r-xp 00000000 fd:01 1  /bin/a\n"
 		"7ffff7000000-7ffff7021000 rw-p 00000000 00:00 0  [stack]\n");
 	/* 112 MiB below the stack are too few; above it there is space. */
-	assert_int_equal(target_place_near(&m, 0x7fffe0000000, 0x7ffff0000000, PAGE),
-			 0x7ffff7021000);
+	in_gap(target_place_near(&m, 0x7fffe0000000, 0x7ffff0000000, PAGE), PAGE, 0x7ffff7021000,
+	       0x7ffffffff000);
 	target_modules_fini(&m);
 	m = maps_of("00010000-7fff80000000 r-xp 00000000 fd:01 1  /bin/a\n"
 		    "7ffff7000000-7ffffffff000 rw-p 00000000 00:00 0  [stack]\n");
-	assert_int_equal(target_place_near(&m, 0x7fff70000000, 0x7fff80000000, PAGE),
-			 0x7fff80000000);
+	in_gap(target_place_near(&m, 0x7fff70000000, 0x7fff80000000, PAGE), PAGE, 0x7fff80000000,
+	       0x7ffff7000000 - GIB);
 	assert_int_equal(
 		target_place_near(&m, 0x7fff70000000, 0x7fff80000000, 0x77000000 - GIB + PAGE), 0);
 	target_modules_fini(&m);
@@ -163,7 +192,8 @@ TEST(jumps_reach_from_end_to_end)
 	/* Free only far below; the place must reach the last byte of the module. */
 	struct target_modules m = maps_of("100000000-200001000 r--p 00000000 00:00 0\n"
 					  "200001000-7ffffffff000 r--p 00000000 00:00 0\n");
-	assert_int_equal(target_place_near(&m, 0x140000000, 0x170000000, PAGE), 0x100000000 - PAGE);
+	in_gap(target_place_near(&m, 0x140000000, 0x170000000, PAGE), PAGE, lowest(0x170000000),
+	       0x100000000);
 	/* 0x180000000 - (0x100000000 - PAGE) is 2 GiB and a page: too far. */
 	assert_int_equal(target_place_near(&m, 0x140000000, 0x180000000, PAGE), 0);
 	uint64_t low = 0x140000000, high = 0x100000000 - PAGE + JUMP_REACH;
