@@ -57,6 +57,7 @@ static bool parse_line(char *line, struct target_mapping *m)
 	m->read = rights[0] == 'r';
 	m->write = rights[1] == 'w';
 	m->execute = rights[2] == 'x';
+	m->shared = rights[3] == 's';
 	char *name = line + name_at;
 	name += strspn(name, " ");
 	size_t length = strlen(name), tail = sizeof gone - 1;

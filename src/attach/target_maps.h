@@ -15,6 +15,7 @@ struct target_mapping {
 	uint64_t inode; /* 0: not of a file */
 	uint32_t device_major, device_minor;
 	bool read, write, execute;
+	bool shared;  /* writes go to the file */
 	bool deleted; /* its file has no name any more */
 	/* As the kernel writes it: of a file, or "[heap]", "[vdso]" and the like; "": anonymous. Without the
 	 * " (deleted)". Owned by the list. */

@@ -3,7 +3,7 @@
  * A module is found by its ELF header in memory, at each mapping that begins a file, and its segments come from there.
  * So it does not matter whether the file can be opened, whether the object was mapped twice (dlmopen), whether other
  * mappings lie in the gaps between its segments, or whether somebody moved its code to huge pages. A file that is
- * mapped only to be read has no executable memory where its code would be, and is none.
+ * mapped only to be read has no executable memory where its code would be, and is no module.
  *
  * A place for a near page keeps clear of everything that is there, and of what will grow: the span of a module
  * with its gaps (an unwinder takes what is there for the module), 1 GiB above the heap and 1 GiB below the
@@ -119,6 +119,25 @@ static void mark_program(struct target_modules *m)
 		}
 }
 
+/* Whether the mapping may be the start of a module. Its memory is not touched for this: it may be that of a device,
+ * or of a file on a server that does not answer. Code is a few mappings behind, of the same file or, moved to huge
+ * pages, of none. */
+static bool may_be_module(const struct target_maps *maps, size_t i)
+{
+	enum { NEXT = 16 };
+	const struct target_mapping *at = &maps->items[i];
+	if (!at->inode || at->offset || at->shared)
+		return false;
+	for (size_t k = i; k < maps->count && k < i + NEXT; k++) {
+		const struct target_mapping *p = &maps->items[k];
+		bool same = p->inode == at->inode && p->device_major == at->device_major &&
+			    p->device_minor == at->device_minor;
+		if (p->execute && (same || !p->inode))
+			return true;
+	}
+	return false;
+}
+
 static int add_modules(struct target_modules *m, struct heft_error *err)
 {
 	const struct target_memory memory = {read_memory, m};
@@ -126,7 +145,7 @@ static int add_modules(struct target_modules *m, struct heft_error *err)
 		const struct target_mapping *at = &m->maps.items[i];
 		struct target_module module = {
 			.path = at->name, .deleted = at->deleted, .mapping = i};
-		if (!at->inode || at->offset || !at->read ||
+		if (!may_be_module(&m->maps, i) ||
 		    !target_image_read(&module.image, &memory, at->start) ||
 		    !find_span(&module.image, &module.low, &module.high) ||
 		    !is_executable(m, &module.image))

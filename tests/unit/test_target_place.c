@@ -58,7 +58,7 @@ TEST(lines_of_maps)
 	assert_int_equal(p[4].inode, UINT64_MAX);
 	assert_int_equal(p[4].offset, 0x7fff00000000);
 	assert_string_equal(p[4].name, "/x\ny");
-	assert_false(p[4].read);
+	assert_true(!p[4].read && p[4].shared && !p[3].shared);
 	assert_string_equal(p[5].name, "[vsyscall]");
 	assert_ptr_equal(target_maps_find(&m.maps, 0x55d0c0a01fff), &p[0]);
 	assert_ptr_equal(target_maps_find(&m.maps, 0x55d0c0a02000), &p[1]);
