@@ -286,6 +286,9 @@ TEST(branches_from_elsewhere_are_found)
 	assert_int_equal(branch_into(text, sizeof text, entry, entry + 6), 0);
 	memcpy(text + 0x60, "\xeb\xe4\x90\x90\x90\x90", 6);
 	assert_int_equal(branch_into(text, sizeof text, entry, entry + 6), 0);
+	/* A displaced branch to a displaced instruction goes with it. */
+	memcpy(text + 0x40, "\xeb\x00\x31\xc0\xc3", 5);
+	assert_int_equal(branch_into(text, sizeof text, entry, entry + 5), 0);
 	/* The same bytes in the middle of mov rax, imm64 are no branch. */
 	memcpy(text + 0x10, "\x48\xb8\x90\x90\xe9\x2b\x00\x00\x00\x90", 10);
 	assert_int_equal(branch_into(text, sizeof text, entry, entry + 6), 0);

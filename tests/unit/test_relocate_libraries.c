@@ -130,9 +130,12 @@ static void compare_texts(const struct function *f, const struct relocated *r, c
 		ZydisDisassembleIntel(ZYDIS_MACHINE_MODE_LONG_64, f->at + r->from[i],
 				      code + r->from[i], 15, &was);
 		const char *before = strncmp(was.text, "bnd ", 4) == 0 ? was.text + 4 : was.text;
+		/* A branch among displaced instructions leads to the copy of its target. */
+		const char *space = strchr(before, ' ');
+		uint64_t inner = space ? relocated_pc(r, f->at, copy_at, strtoull(space, NULL, 0))
+				       : 0;
 		if (strcmp(before, is.text) != 0 &&
-		    relocated_pc(r, f->at, copy_at, strtoull(strchr(before, ' '), NULL, 0)) !=
-			    strtoull(strchr(is.text, ' '), NULL, 0))
+		    (!inner || inner != strtoull(strchr(is.text, ' '), NULL, 0)))
 			fail_msg("%s: \"%s\" became \"%s\"", f->name, before, is.text);
 	}
 }
