@@ -35,6 +35,7 @@ struct target_function {
 	uint64_t bytes;   /* 0: not known */
 	/* Bytes up to the next function, or to the end of the code; never less than `bytes`. */
 	uint64_t room;
+	bool exported; /* other modules can call it; else only the symbols of the file have it */
 	const char *refused; /* why it cannot be used, in words; NULL */
 };
 

@@ -82,6 +82,7 @@ static void find_names(void *context, const struct image_symbol *symbol)
 		l->values[i] = s.value;
 		f->address = s.value + l->module->image.bias;
 		f->bytes = s.bytes;
+		f->exported = rank == RANK_EXPORTED;
 		f->refused = s.type == STT_GNU_IFUNC ? "is chosen at run time (IFUNC)" : NULL;
 	}
 }

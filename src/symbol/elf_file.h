@@ -1,4 +1,4 @@
-/* Inside src/symbol: an ELF file that somebody else may have made, and may change while it is read. */
+/* For src/symbol and src/attach: an ELF file that somebody else may have made, and may change while it is read. */
 #ifndef HEFT_SYMBOL_ELF_FILE_H
 #define HEFT_SYMBOL_ELF_FILE_H
 

@@ -170,6 +170,7 @@ TEST(functions_of_libc_are_those_of_the_loader)
 		if (f[i].address != (uintptr_t)dlsym(handle, names[i]))
 			fail_msg("%s", names[i]);
 		assert_null(f[i].refused);
+		assert_true(f[i].exported);
 		assert_true(f[i].bytes > 0 && f[i].room >= f[i].bytes);
 		assert_true(f[i].room < f[i].bytes + 4096 || f[i].bytes > 64);
 	}
@@ -259,6 +260,10 @@ TEST(a_static_program)
 		check_answer(&r, &m, true);
 		assert_int_equal(m.count, 1);
 		assert_int_equal(target_symbol(&m, 0, "malloc", &address, &bytes, &err), 0);
+		struct target_function f;
+		static const char *const name[] = {"malloc"};
+		assert_int_equal(target_functions(&m, 0, name, &f, 1, &err), 0);
+		assert_true(f.address == address && !f.exported);
 		assert_int_equal(address, r.allocate);
 		target_modules_fini(&m);
 		stop(&r);
