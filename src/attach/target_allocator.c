@@ -66,6 +66,10 @@ static bool has_allocator(const struct target_modules *m, size_t module, struct 
 			     err))
 		return false;
 	a->module = module;
+	/* A function of the same name that the module keeps to itself is not the one that is called. */
+	for (unsigned i = 0; i < WIRE_BLOB_ENTRY_COUNT; i++)
+		if (!a->functions[i].exported)
+			a->functions[i].address = 0;
 	return a->functions[WIRE_BLOB_MALLOC].address && a->functions[WIRE_BLOB_FREE].address &&
 	       a->functions[WIRE_BLOB_CALLOC].address && a->functions[WIRE_BLOB_REALLOC].address;
 }
