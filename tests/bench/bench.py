@@ -17,6 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bench_attach
 import bench_measure
 import bench_programs
 import bench_sampled
@@ -98,11 +99,11 @@ def find_tools(options):
 def print_tables(results):
     for text in (bench_tables.main_table(results), bench_tables.micro_table(results),
                  bench_tables.scale_table(results), bench_tables.report_lines(results),
-                 bench_symbols.lines(results), bench_sampled.text(results)):
+                 bench_symbols.lines(results), bench_sampled.text(results), bench_attach.table(results)):
         if text:
             print(text, end="\n\n")
     goals = (bench_tables.goals(results) + bench_symbols.goals(results)
-             + bench_sampled.goals(results))
+             + bench_sampled.goals(results) + bench_attach.judged(results))
     for text, value, met in goals:
         word = {True: "met", False: "MISSED", None: "not judged"}[met]
         print(f"{word:>10}  {text}: {value}")
@@ -155,6 +156,9 @@ def main():
         say_to_stderr(f"bench: the load average is {load:.1f}: something else is running, "
                       "and the figures will show it")
     results = document["results"]
+    if heft and re.search(options.rows or "", "attach"):
+        results.append(bench_attach.result(Path(heft), 3 if options.quick else 7, options.work))
+        say_to_stderr("bench: attach done")
     for row in rows:
         if row.group in ("report", "symbols"):
             if not heft:
