@@ -60,12 +60,13 @@ static int begin(void *ctx, const char *session_dir, struct heft_error *err)
 	return rc;
 }
 
-static bool to_end(void *ctx)
+static enum recorder_wish wish(void *ctx)
 {
 	struct attaching *a = ctx;
-	/* Without the guardian nothing more comes. If the program has ended, the recorder sees that itself. */
 	struct pollfd guardian = {.fd = attached_fd(a->attached), .events = POLLIN};
-	return attach_calls_look(&a->calls) || poll(&guardian, 1, 0) > 0;
+	if (attach_calls_look(&a->calls))
+		return RECORDER_TO_END;
+	return poll(&guardian, 1, 0) > 0 ? RECORDER_ALONE : RECORDER_GO_ON;
 }
 
 static int end(void *ctx, const pid_t *pids, uint32_t count, struct heft_error *err)
@@ -135,7 +136,7 @@ int cmd_attach(int argc, char **argv)
 					      .duration_ns = a.verb.duration_ns,
 					      .ctx = &a,
 					      .begin = begin,
-					      .to_end = to_end,
+					      .wish = wish,
 					      .end = end};
 	a.verb.o.attach = &a.recorder;
 	a.calls.listener = -1;

@@ -112,7 +112,7 @@ struct cli_verb {
 	int (*function)(int argc, char **argv); /* argv[0] is the verb; returns the exit status */
 	int usage_status;                       /* exit status for wrong usage */
 	bool stops_at_operand; /* the first operand begins another command, with its own options */
-	const char *operands;  /* for completions: "file", "command", "verb" */
+	const char *operands;  /* for completions: "file", "command", "process", "verb" */
 };
 
 extern const struct cli_verb cli_verbs[]; /* ends with a NULL name */

@@ -1,5 +1,5 @@
 /* Writes completions for bash from the verb table. The script is plain data in case branches and never
- * runs heft while the user types. After the first operand of `run` the words belong to another command;
+ * runs heft while the user types; process ids come from /proc. After the first operand of `run` the words belong to another command;
  * the script then asks that command's own completion (_command_offset, if bash-completion has it). */
 #include "cli/cli.h"
 
@@ -107,6 +107,8 @@ void cli_print_bash_completion(FILE *out)
 		     "\tesac\n"
 		     "\tcase $operands in\n"
 		     "\tfile) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+		     "\tprocess) COMPREPLY=($(compgen -W \"$(cd /proc && echo [0-9]*)\" -- "
+		     "\"$word\")) ;;\n"
 		     "\tcommand) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n"
 		     "\tverb) COMPREPLY=($(compgen -W '");
 	for (const struct cli_verb *v = cli_verbs; v->name; v++)

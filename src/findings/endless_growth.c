@@ -370,6 +370,12 @@ static void record_pattern(const struct profile *p, struct endless *e)
 			  "the program ended by itself", endless_did_not_end(p));
 }
 
+/* Who was not there all the time cannot say "never". */
+static const char *nothing_freed(const struct profile *p)
+{
+	return p->run.attached ? "nothing of it was freed meanwhile" : "nothing is ever freed";
+}
+
 struct draft endless_draft(struct diagnosis *d, struct endless *e)
 {
 	const struct profile *p = d->p;
@@ -381,7 +387,7 @@ struct draft endless_draft(struct diagnosis *d, struct endless *e)
 	draft_rule(&f, &e->rule);
 	f.finding.severity = pattern == WITHOUT_END ? FINDING_HIGH : FINDING_MEDIUM;
 	const char *fate = e->freed_at_end ? "all of it freed only at the end"
-			   : !e->frees     ? "nothing is ever freed"
+			   : !e->frees     ? nothing_freed(p)
 			   : freed < ENDLESS_HARDLY
 				   ? "hardly anything is freed"
 				   : diagnosis_text(d, "%s of its blocks were freed",
@@ -410,6 +416,10 @@ struct draft endless_draft(struct diagnosis *d, struct endless *e)
 			words_percent(share_of(e->level_bytes, p->totals.peak_bytes)).text, parts,
 			fate, limit, doubt_about(pattern));
 	f.finding.advice = advice_on(pattern);
+	if (p->run.attached && p->run.end == PROFILE_END_DETACHED)
+		f.finding.advice = diagnosis_text(
+			d, "%s heft left while the program ran: it may still free these blocks.",
+			advice_on(pattern));
 	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[e->name].frame].function);
 	draft_rate(&f, "bytes_per_second", e->rate);
 	if (error95 > 0)

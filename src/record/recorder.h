@@ -14,6 +14,12 @@
 struct process_set;
 struct recorder_result;
 
+enum recorder_wish {
+	RECORDER_GO_ON,
+	RECORDER_TO_END, /* somebody wants the recording to end */
+	RECORDER_ALONE,  /* heft is not in the program any more, unless that has ended */
+};
+
 /* A program that already runs, in place of a command. How heft gets into it is not known here. */
 struct recorder_attach {
 	pid_t pid;
@@ -22,8 +28,8 @@ struct recorder_attach {
 	/* Everything is ready: the program may leave its file in session_dir from now on. A failure is the
 	 * reason not to record it. */
 	int (*begin)(void *ctx, const char *session_dir, struct heft_error *err);
-	/* Called in every round, some 20 ms apart at most. True: somebody wants the recording to end. */
-	bool (*to_end)(void *ctx);
+	/* Called in every round, some 20 ms apart at most. */
+	enum recorder_wish (*wish)(void *ctx);
 	/* Called once after begin, when the recording ends: leaves the program and its forked children as
 	 * they were. pids: those of them that were recorded and still run, which do not wait for the
 	 * recorder any more. A failure is told to the user. */

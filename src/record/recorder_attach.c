@@ -78,6 +78,21 @@ static void describe(struct attached_program *a, struct recorder_command *c)
 	c->name = program_name(a->name, a->path, a->argv[0]);
 }
 
+/* Its process has another number, or the kernel is too old. errno: of pidfd_open. */
+static int refuse_thread(pid_t pid, struct heft_error *err)
+{
+	char text[4096];
+	int process = 0, reason = errno;
+	read_proc(pid, "status", text, sizeof text);
+	const char *line = strstr(text, "\nTgid:");
+	if (line && sscanf(line, "\nTgid: %d", &process) == 1 && process != pid)
+		return heft_fail(err, HEFT_EREFUSED,
+				 "%d is a thread of process %d\n'heft attach %d' records that",
+				 (int)pid, process, process);
+	errno = reason;
+	return heft_fail_errno(err, "cannot watch process %d", (int)pid);
+}
+
 int recorder_attach(struct recorder *r, struct heft_error *err)
 {
 	const struct recorder_attach *o = r->o->attach;
@@ -92,7 +107,7 @@ int recorder_attach(struct recorder *r, struct heft_error *err)
 	if (a->pidfd < 0 && errno == ESRCH)
 		return heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", (int)o->pid);
 	if (a->pidfd < 0)
-		return heft_fail_errno(err, "cannot watch process %d", (int)o->pid);
+		return refuse_thread(o->pid, err);
 	describe(a, &r->command);
 	int rc = recorder_open(r, err);
 	if (rc)
@@ -174,13 +189,15 @@ void recorder_attach_look(struct recorder *r)
 	const struct recorder_attach *o = r->o->attach;
 	const struct attached_program *a = r->command.attached;
 	struct pollfd ended = {.fd = a->pidfd, .events = POLLIN};
+	enum recorder_wish wish = o->wish(o->ctx); /* before: the end of the program explains it */
 	if (!r->command.ended && poll(&ended, 1, 0) > 0) {
 		r->command.ended = true;
 		r->command.end_ns = drain_now_ns(&r->drain);
 		r->command.status_known = owner_exit_status(a->pidfd, o->pid, &r->result->status);
 	}
 	look_at_images(r);
-	r->stop |= o->to_end(o->ctx) || (a->until_ns && monotonic_ns() >= a->until_ns);
+	r->stop |= wish == RECORDER_TO_END || (wish == RECORDER_ALONE && !r->command.ended) ||
+		   (a->until_ns && monotonic_ns() >= a->until_ns);
 }
 
 /* Whether heft is still in it */

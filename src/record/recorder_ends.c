@@ -392,7 +392,8 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 	gather_reaps(r);
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		bool is_child = recorder_is_command(r, p) && !r->command.attached;
+		bool has_status = recorder_is_command(r, p) &&
+				  (!r->command.attached || r->command.status_known);
 		if (p->ended)
 			continue;
 		if (!recorded(p)->gone) {
@@ -405,7 +406,7 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 		uint64_t end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
 		/* Another's child: its parent knows, and the kernel, for a while. */
 		int status = r->result->status;
-		if (is_child || told_status(r, p, &status) ||
+		if (has_status || told_status(r, p, &status) ||
 		    (p->seen_pid && owner_exit_status(p->pidfd, p->seen_pid, &status)))
 			take_status(r, p, status, end_ns);
 		else

@@ -260,12 +260,24 @@ static void print_threads(FILE *out, const struct profile *p, const struct repor
 		row(out, o, "processes", "%s", words_count(processes).text);
 }
 
+/* What the program had before is in none of the numbers. */
+static void print_attached(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	if (p->run.attached && p->run.rate_bytes)
+		row(out, o, "attached", "while it ran: what it had before is not known");
+	else if (p->run.attached)
+		row(out, o, "attached",
+		    "while it ran: it freed %s from before, others are not known",
+		    words_blocks(p->totals.older_frees).text);
+}
+
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
 	bool window = o->span == REPORT_WINDOW, times = p->run.has & PROFILE_HAS_TIMES;
 	report_print_title(out, p, o, "");
 	print_source(out, p, o);
+	print_attached(out, p, o);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	if (o->span == REPORT_INSTANT) {

@@ -80,6 +80,9 @@ def check(done):
     ["help", EVIL],
     ["ctl", EVIL, "rate=1M"],
     ["ctl", "1", EVIL],
+    ["attach", EVIL],
+    ["attach", "-o", EVIL + b"/x", str(os.getpid())],
+    ["detach", EVIL],
     ["agent", "--listen", EVIL],
 ], ids=lambda words: " ".join(w if isinstance(w, str) else "EVIL" for w in words)[:50])
 def test_names_are_harmless(folder, words):

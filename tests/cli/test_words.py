@@ -94,7 +94,7 @@ COMMANDS = [
     *(["check", *options, "--budget", budget, name] for options in ([], ["-v"], ["--at", "peak"])
       for budget in ("tight.budget", "wide.budget", "wrong.budget", "none.budget")
       for name in ("leak.heft", "long.heft", "sampled.heft", "processes.heft", "cut.heft", "heaptrack.txt")),
-    *(["help", verb] for verb in ("run", "report", "diff", "check", "export", "view", "top", "verify", "agent",
+    *(["help", verb] for verb in ("run", "attach", "detach", "report", "diff", "check", "export", "view", "top", "verify", "agent",
                                   "ctl", "help")),
     ["help"], ["help", "nothing"], ["nothing"], ["record", "ls"],
     ["verify", "leak.heft"], ["verify", "cut.heft"], ["verify", "dhat.json"], ["verify", "tight.budget"],
@@ -112,6 +112,9 @@ COMMANDS = [
     ["export", "-f", "pprof", "-m", "peak", "gperftools.heap"], ["export", "-f", "folded", "-o", "-", "cut.heft"],
     ["view", "--port", "99999", "leak.heft"], ["view", "--at", "exit", "leak.heft"], ["view", "1"], ["top"],
     ["top", "--at", "1s", "leak.heft"], ["top", "--once", "1"], ["top", "a", "b"], ["ctl"], ["ctl", "1"],
+    ["attach"], ["attach", "x"], ["attach", "1", "2"], ["attach", "--duration", "x", "1"], ["attach", "--duration", "50%", "1"],
+    ["attach", "--linger", "1s", "1"], ["attach", "-o", "leak.heft", "1"], ["attach", "2147483647"], ["detach"],
+    ["detach", "x"], ["detach", "1"], ["detach", "2147483647"], ["report", "1"],
     ["ctl", "1", "a=b"], ["ctl", "1", "rate=x"], ["agent", "--keep", "x"], ["agent", "--listen", "x"],
     ["run"], ["run", "--sample=x", "ls"], ["run", "--linger", "1s", "ls"], ["run", "none"], ["run", "./none"],
     ["run", "/etc/passwd"], ["run", "."], ["run", "./static"], ["run", "-o", "leak.heft", "ls"],

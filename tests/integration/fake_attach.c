@@ -1,7 +1,8 @@
 /* In place of src/attach/attach.c, for tests of the recorder and the command line: the program itself loads
  * heft's library when it is asked to (tests/programs/attach_target.c). Files in $HEFT_FAKE_DIR say what is
  * wanted and what was done: PID.attach holds the session directory, the rate and the library, PID.attached
- * says that it is done; PID.detach and PID.detached likewise. "refuse" there makes both fail. */
+ * says that it is done; PID.detach and PID.detached likewise. "refuse" there makes both fail; "alone" makes it
+ * look as if the guardian had gone. */
 #include "attach/attach.h"
 
 #include <fcntl.h>
@@ -92,5 +93,7 @@ int attach_end(struct attached *a, const pid_t *pids, uint32_t count, struct att
 
 int attached_fd(const struct attached *a)
 {
+	if (is_there("alone") && write(a->guardian[1], "", 1) == 1)
+		unlink(path_of("alone"));
 	return a->guardian[0];
 }

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from attach_harness import FAKE, Attached, Target
-from harness import HEFT, REPOSITORY, check_sums, children_of, line_of, report, run, wait_until
+from harness import HEFT, REPOSITORY, check_sums, children_of, line_of, report, run, start, wait_until
 from live_harness import Service, fetch
 
 
@@ -55,6 +55,9 @@ def test_what_was_before_counts_apart(target):
     assert "went on after the recording ended" in said
     assert all(len(line) <= 100 for line in said.splitlines() if "attach_target.c" not in line)
     assert run([HEFT, "verify", heft.path]).returncode == 0
+    text = run([HEFT, "report", heft.path]).stdout.decode()
+    assert "  attached      while it ran: it freed 6 blocks from before, others are not known\n" in text
+    assert "unknown frees" not in text
 
 
 def test_only_what_was_before(target):
@@ -243,6 +246,80 @@ def test_children_that_run_on(target):
     rep = heft.report()
     assert [p["totals"]["allocations"] for p in rep["processes"]] == [0, 2]
     assert [p["end"] for p in rep["processes"]] == ["detached", "detached"]
+
+
+def test_guardian_gone(target):
+    """Without it nothing more can come: the recording ends, unless it is the program that has ended."""
+    heft = Attached(target)
+    target.do("alloc 3 10")
+    (target.folder / "alone").touch()
+    heft.end()
+    target.do("alloc 3 10")
+    rep = heft.report()
+    assert (rep["end"], rep["totals"]["allocations"]) == ("detached", 3)
+
+
+def test_guardian_gone_with_the_program(target):
+    heft = Attached(target)
+    target.do("alloc 3 10")
+    target.tell("exit 4")
+    os.waitid(os.P_PID, target.pid, os.WEXITED | os.WNOWAIT)
+    (target.folder / "alone").touch()
+    heft.end()
+    rep = heft.report()
+    assert (rep["end"], rep["exit_status"], rep["totals"]["allocations"]) == ("exit", 4, 3)
+
+
+def test_a_thread_is_no_process(compiled, tmp_path):
+    process = start(["/usr/bin/python3", "-Ic", "import threading, time, sys\n"
+                     "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+                     "print(flush=True); sys.stdin.read()"], stdin=subprocess.PIPE)
+    process.stdout.readline()
+    [tid] = [t for t in map(int, os.listdir(f"/proc/{process.pid}/task")) if t != process.pid]
+    done = run([FAKE, "attach", tid], cwd=tmp_path)
+    process.communicate(timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.decode() == (f"heft: {tid} is a thread of process {process.pid}\n"
+                                    f"      'heft attach {process.pid}' records that\n")
+    assert os.listdir(tmp_path) == []
+
+
+def as_nobody():
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_others_may_not_ask(target, public_heft):
+    heft = Attached(target)
+    done = run([public_heft, "detach", target.pid], preexec_fn=as_nobody)
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        f"heft: heft process {heft.process.pid}, which is attached to process {target.pid}, belongs to another user\n"
+        "      ask as that user or as root\n")
+    target.do("alloc 1 10")
+    heft.signal()
+    heft.end()
+    assert heft.report()["totals"]["allocations"] == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_a_stranger_has_the_name(target):
+    """Who is not the user of the process, and not root, cannot keep heft from attaching, nor answer for it."""
+    name = f"heft-attach/{os.stat('/proc/self/ns/pid').st_ino}/{target.pid}"
+    stranger = start(["/usr/bin/python3", "-Ic", "import socket, sys\n"
+                      "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+                      f"s.bind('\\0{name}'); s.listen(); print(flush=True); sys.stdin.read()"],
+                     stdin=subprocess.PIPE, preexec_fn=as_nobody)
+    assert stranger.stdout.readline() == b"\n"
+    heft = Attached(target)
+    assert "heft: heft detach will not find this recording: another user has taken its name" in heft.said
+    done = run([HEFT, "detach", target.pid])
+    assert done.returncode == 1 and b"no heft is attached" in done.stderr
+    heft.signal(signal.SIGTERM)
+    heft.end()
+    stranger.communicate(timeout=60)
 
 
 def test_sampled(target):

@@ -11,8 +11,9 @@
  *   fork            a child, which takes commands from the same input and answers "child"; the parent waits
  *   exec PROGRAM    becomes another program
  *   exit STATUS */
+#define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -144,19 +145,29 @@ static void in_threads(size_t count, size_t size)
 	pthread_join(t, NULL);
 }
 
+/* Waits for input, or for so long. SIGUSR1 comes here only, so that it cannot come just before the wait. */
+static int wait_for_input(int fd, const struct timespec *most)
+{
+	struct pollfd input = {.fd = fd, .events = POLLIN};
+	sigset_t none;
+	sigemptyset(&none);
+	int ready = ppoll(&input, 1, most, &none);
+	if (asked)
+		heed();
+	return ready > 0;
+}
+
 /* A line of the input, without allocating. False: there are no more. */
 static int next_line(void)
 {
 	line_used = 0;
 	while (line_used < sizeof line - 1) {
+		if (!wait_for_input(STDIN_FILENO, NULL))
+			continue;
 		ssize_t n = read(STDIN_FILENO, line + line_used, 1);
-		if (n == 0)
+		if (n <= 0)
 			return 0;
-		if (n < 0 && errno != EINTR)
-			return 0;
-		if (asked)
-			heed();
-		if (n == 1 && line[line_used++] == '\n')
+		if (line[line_used++] == '\n')
 			break;
 	}
 	line[line_used] = 0;
@@ -171,11 +182,15 @@ static void say(const char *word)
 
 int main(int argc, char **argv)
 {
-	struct sigaction on = {.sa_handler = ask}; /* no SA_RESTART: a command may wait for long */
+	struct sigaction on = {.sa_handler = ask};
+	sigset_t blocked;
 	char word[32], text[200];
 	size_t a, b;
 	folder = argv[argc - 1];
 	own = now;
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	sigaction(SIGUSR1, &on, NULL);
 	say("ready\n");
 	while (next_line()) {
@@ -200,10 +215,8 @@ int main(int argc, char **argv)
 				say("child\n");
 				continue;
 			}
-			int status;
-			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-				if (asked)
-					heed();
+			while (waitpid(child, NULL, WNOHANG) == 0)
+				wait_for_input(-1, &(struct timespec){0, 5000000});
 		}
 		say("ok\n");
 	}

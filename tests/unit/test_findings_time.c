@@ -247,6 +247,11 @@ TEST(test_growth_after_attaching)
 		struct profile *p = attached_server(cases[i].older_frees, cases[i].resident_bytes);
 		struct findings *f = diagnose(p, 0);
 		assert_int_equal(count_of(f, FINDING_GROWING_SITE), cases[i].grows);
+		const struct finding *g = find(f, FINDING_GROWING_SITE);
+		if (g) { /* it was not there all the time, and the program goes on */
+			expect_text(g->summary, "nothing of it was freed meanwhile");
+			expect_text(g->advice, "it may still free these blocks");
+		}
 		done(f, p);
 	}
 	/* A program that heft started has no older blocks. */

@@ -151,6 +151,14 @@ TEST(completions_work_in_bash)
 		ask_bash("t heft report --tr", answer, sizeof(answer));
 		assert_string_equal(answer, "--tree\n");
 	}
+	ask_bash("t heft attach $$; echo $$", answer, sizeof(answer)); /* its own number */
+	char *number = strrchr(answer, '\n'); /* of the line before the last */
+	assert_non_null(number);
+	*number = 0;
+	number = strrchr(answer, '\n');
+	assert_non_null(number);
+	assert_non_null(strstr(answer, number + 1));
+	assert_true(strstr(answer, number + 1) < number);
 	if (cli_verb_find("run")) {
 		ask_bash("t heft run --follow \"\"", answer, sizeof(answer));
 		assert_string_equal(answer, "all none\n");
