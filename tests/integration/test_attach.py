@@ -234,6 +234,20 @@ def test_forked_children(target):
     assert [p["totals"]["left_bytes"] for p in rep["processes"]] == [50, 200]
 
 
+def test_children_that_are_not_followed(target):
+    heft = Attached(target, "--follow=none")
+    target.do("alloc 1 10")
+    target.tell("fork")
+    assert target.line() == "child"
+    target.do("alloc 2 100")
+    target.tell("exit 0")
+    assert target.line() == "ok"
+    heft.signal()
+    heft.end()
+    rep = heft.report()
+    assert [p["totals"]["allocations"] for p in rep["processes"]] == [1]
+
+
 def test_children_that_run_on(target):
     """heft leaves them too."""
     heft = Attached(target)

@@ -78,6 +78,7 @@ TEST(test_tables)
 				  .argv = argv,
 				  .argc = 3,
 				  .page_bytes = 16384,
+				  .attached = true,
 				  .tick_ns = 1024};
 	struct trace_writer *w;
 	assert_int_equal(trace_writer_open(&w, path, true, &meta, &err), 0);
@@ -151,6 +152,7 @@ TEST(test_tables)
 	assert_string_equal(c->meta.argv[2], "--port=80");
 	assert_null(c->meta.argv[3]);
 	assert_int_equal(c->meta.page_bytes, 16384);
+	assert_true(c->meta.attached);
 	assert_int_equal(c->meta.tick_ns, 1024);
 	assert_int_equal(c->module_count, 2);
 	assert_string_equal(c->modules[0].path, "/bin/server");
