@@ -1,6 +1,7 @@
 /* Writes completions for bash from the verb table. The script is plain data in case branches and never
- * runs heft while the user types; process ids come from /proc. After the first operand of `run` the words belong to another command;
- * the script then asks that command's own completion (_command_offset, if bash-completion has it). */
+ * runs heft while the user types; process ids come from /proc. After the first operand of `run` the words
+ * belong to another command; the script then asks that command's own completion (_command_offset, if
+ * bash-completion has it). */
 #include "cli/cli.h"
 
 #include <string.h>

@@ -37,6 +37,14 @@ static int set_time(const struct record_verb *r, const char *name, const char *v
 	return 0;
 }
 
+static int set_duration(struct record_verb *r, const char *value)
+{
+	int status = set_time(r, "duration", value, &r->duration_ns);
+	if (!status && !r->duration_ns)
+		return cli_usage_error(r->verb, "--duration needs more than 0");
+	return status;
+}
+
 enum { SMALLEST_LIMIT = 16 << 10 }; /* --limit-size: tables, and some events */
 
 static int set_limit(struct record_verb *r, const char *value)
@@ -63,7 +71,7 @@ int record_verb_set(void *ctx, const struct cli_option *option, const char *valu
 	case CLI_OPT_PATH_FD: return set_path_fd(r, value);
 	case CLI_OPT_SAMPLE: return set_sample(r, value);
 	case CLI_OPT_LINGER: return set_time(r, option->name, value, &r->o.linger_ns);
-	case CLI_OPT_DURATION: return set_time(r, option->name, value, &r->duration_ns);
+	case CLI_OPT_DURATION: return set_duration(r, value);
 	case CLI_OPT_LIMIT_SIZE: return set_limit(r, value);
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;

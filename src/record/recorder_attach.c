@@ -26,8 +26,9 @@
 enum {
 	ARGUMENTS = 4096,
 	ARGUMENT_BYTES = 256 << 10, /* of all arguments; the rest is not shown */
-	IMAGE_EVERY_MS = 1000,      /* how often to look whether it has executed another program */
-	LAST_ROUNDS_MS = 1000,      /* a thread that is stuck inside is not waited for */
+	IMAGE_EVERY_MS = 1000,      /* how often to look whether it has executed another program, */
+	IMAGES_AT_ONCE = 32,   /* and so many of its children, in turn: a look reads two maps */
+	LAST_ROUNDS_MS = 1000, /* a thread that is stuck inside is not waited for */
 };
 
 struct attached_program {
@@ -71,6 +72,9 @@ static void describe(struct attached_program *a, struct recorder_command *c)
 	size_t bytes = read_proc(c->pid, "cmdline", a->text, ARGUMENT_BYTES);
 	for (size_t at = 0; at < bytes && c->argc < ARGUMENTS; at += strlen(a->text + at) + 1)
 		a->argv[c->argc++] = a->text + at;
+	/* A program that has written a title over its arguments leaves zeros after it. */
+	while (c->argc && !*a->argv[c->argc - 1])
+		a->argv[--c->argc] = NULL;
 	if (!c->argc)
 		a->argv[c->argc++] = a->path;
 	c->path = a->path;
@@ -168,9 +172,12 @@ static void look_at_images(struct recorder *r)
 	if (now < r->due.image_ns)
 		return;
 	r->due.image_ns = now + IMAGE_EVERY_MS * 1000000ull;
-	for (uint32_t i = 0; i < r->set->count; i++) {
+	const uint32_t count = r->set->count, first = count ? r->due.image_next % count : 0;
+	r->due.image_next = first + IMAGES_AT_ONCE;
+	for (uint32_t i = 0; i < count; i++) {
 		struct process *p = r->set->list[i];
-		if (p->ended || recorded(p)->gone)
+		bool is_turn = (i + count - first) % count < IMAGES_AT_ONCE;
+		if (p->ended || recorded(p)->gone || !(is_turn || recorded(p)->direct))
 			continue;
 		if (!p->seen_pid) { /* it was so already when its file was found */
 			if (recorded(p)->direct && !r->command.ended)

@@ -71,7 +71,6 @@ static void add_process(struct recorder *r, struct process *p)
 	/* It allocated before heft came. A child of it has blocks that it inherited: that is the same. */
 	p->attached = r->command.attached && recorded(p)->direct && !p->child;
 	recorded(p)->reorder.is_attached = p->attached;
-	r->due.image_ns = 0; /* while it is surely the same program */
 	r->command.found |= recorded(p)->direct;
 	/* It may have gone into a cgroup of its own before it called exec. */
 	if (recorded(p)->direct)

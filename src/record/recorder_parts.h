@@ -52,7 +52,8 @@ struct recorder_command {
 /* When to do next what is done now and then. */
 struct recorder_due {
 	uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
-	uint64_t image_ns;     /* attached: whether it is still the same program */
+	uint64_t image_ns;     /* attached: whether it is still the same program, */
+	uint32_t image_next;   /* of its children from this one on */
 	uint64_t after_events; /* of the last checkpoint */
 	uint64_t room_ns;      /* when to end because of a disk that is behind; 0: it is not */
 	uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */

@@ -152,6 +152,17 @@ def test_usage(verb, operands, status, words, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("options, words", [
+    (["--duration", "0s"], "--duration needs more than 0"), (["--duration", "x"], "--duration needs a time"),
+    (["--duration", "10%"], "--duration needs a time"), (["--sample=1"], "--sample needs a size"),
+    (["--linger", "1s"], "--linger needs --listen"), (["--follow", "some"], "some"), (["--limit-size", "x"], "such as 500M"),
+    (["--token-file", "x"], "--token-file")])
+def test_wrong_options(options, words, tmp_path):
+    done = run([HEFT, "attach", *options, os.getpid()], cwd=tmp_path)
+    assert done.returncode == 2 and words in done.stderr.decode(), done.stderr
+    assert os.listdir(tmp_path) == []
+
+
 def gone_pid():
     process = subprocess.Popen(["/bin/true"])
     process.wait()
@@ -414,6 +425,19 @@ def test_default_name(target):
     heft.signal()
     heft.end()
     assert report(target.folder / f"heft.attach_target.{target.pid}.heft")["pid"] == target.pid
+
+
+def test_a_title_over_the_arguments(compiled, tmp_path):
+    """As nginx and postgres write it: the rest of the arguments is zeros. The name is the first word."""
+    target = Target(compiled("attach_target.c", flags=["-ldl"]), tmp_path, title="worker: process 3")
+    try:
+        heft = Attached(target, path="", cwd=tmp_path)
+        heft.signal()
+        heft.end()
+        rep = report(tmp_path / f"heft.worker.{target.pid}.heft")
+        assert rep["command"] == ["worker: process 3"]
+    finally:
+        target.end()
 
 
 def test_quiet(target):

@@ -31,9 +31,9 @@ class Lines:
 class Target:
     """attach_target.c"""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, title=None):
         self.folder = folder
-        self.process = start([program, folder], stdin=subprocess.PIPE)
+        self.process = start([program, *([title] if title else []), folder], stdin=subprocess.PIPE)
         self.pid = self.process.pid
         self.lines = Lines(self.process.stdout)
         assert self.line() == "ready"

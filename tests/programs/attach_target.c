@@ -10,7 +10,9 @@
  *   threads N SIZE  a thread allocates N blocks, another one frees them
  *   fork            a child, which takes commands from the same input and answers "child"; the parent waits
  *   exec PROGRAM    becomes another program
- *   exit STATUS */
+ *   exit STATUS
+ *
+ * With two arguments, the first becomes its title. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>
@@ -186,7 +188,15 @@ int main(int argc, char **argv)
 	sigset_t blocked;
 	char word[32], text[200];
 	size_t a, b;
-	folder = argv[argc - 1];
+	static char place[4096];
+	snprintf(place, sizeof place, "%s", argv[argc - 1]);
+	folder = place;
+	if (argc > 2) { /* a title, written over all arguments */
+		char title[100];
+		snprintf(title, sizeof title, "%s", argv[1]);
+		memset(argv[0], 0, (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]));
+		memcpy(argv[0], title, strlen(title));
+	}
 	own = now;
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGUSR1);
