@@ -76,7 +76,8 @@ struct stop_change {
 	uint8_t bytes; /* at most STOP_CHANGE_MOST */
 	uint8_t old[STOP_CHANGE_MOST], now[STOP_CHANGE_MOST];
 	/* Where a thread goes on whose pc is strictly between `at` and `at + bytes`; 0: nowhere, so that
-	 * the change is refused. NULL: always 0. Called until the stop is closed: ctx stays that long. */
+	 * the change is refused. NULL: always 0. It must know every place where a thread can be: a late
+	 * thread is asked about after the change. Called until the stop is closed: ctx stays that long. */
 	uint64_t (*moved)(void *ctx, uint64_t pc);
 	void *ctx;
 };

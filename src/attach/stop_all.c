@@ -122,7 +122,7 @@ static int wait_still(struct stop *s, struct heft_error *err)
 		size_t late = held_poll_all(s);
 		uint64_t now = monotonic_ns(), clock_now = late ? processor_clock(s) : 0;
 		bool news, still = !late;
-		if (s->ended)
+		if (s->ended || !s->held.count)
 			return stop_ended(s, err);
 		if (s->shared)
 			return heft_fail(

@@ -106,7 +106,7 @@ static int take_any(struct stop *s, struct heft_error *err)
 			continue;
 		result = take(s, h, err);
 		if (result && !s->all)
-			held_release(s, h);
+			held_release(h);
 	}
 	return result;
 }
@@ -184,7 +184,11 @@ int stop_borrow(struct stop *s, struct heft_error *err)
 	int result = s->enter ? 0 : arch_find_enter(s, err);
 	if (result)
 		return result;
-	result = s->all ? take_any(s, err) : borrow_one(s, err);
+	if (!s->all)
+		result = borrow_one(s, err);
+	else /* all may be late */
+		while ((result = take_any(s, err)) == 1 && monotonic_ns() < s->until_ns)
+			held_nap();
 	if (result == 1)
 		result = heft_fail(err, HEFT_EBUSY, "no thread of process %d has stopped", s->pid);
 	if (!s->all)
@@ -268,7 +272,7 @@ int stop_return(struct stop *s, struct heft_error *err)
 	s->borrowed = 0;
 	h->signal = 0;
 	if (!s->all) {
-		held_release(s, h);
+		held_release(h);
 		held_settle(s, monotonic_ns() + BORROW_NS);
 	}
 	return 0;

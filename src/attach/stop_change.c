@@ -180,12 +180,14 @@ static int write_changes(struct stop *s, const struct stop_change *changes, size
 }
 
 /* Moves a stopped thread out of a change. */
-static void move_out(struct held *h, const struct stop_change *changes, size_t count)
+static void move_out(struct stop *s, struct held *h, const struct stop_change *changes,
+		     size_t count)
 {
 	const struct stop_change *c = change_at(changes, count, h->pc);
 	uint64_t to = c ? moved(c, h->pc) : 0;
 	if (to)
 		arch_set_pc(h, to);
+	s->repaired += to != 0;
 }
 
 /* Its handler will return to a change: it returns to the copy. */
@@ -214,11 +216,12 @@ void change_repair_late(struct stop *s, struct held *h)
 		if (h->pc != c->at + ARCH_TRAP_BYTES || arch_trapped_at(s, h) != c->at)
 			continue;
 		h->signal = 0;
+		s->trapped++;
 		arch_set_pc(h, c->at);
 	}
 	if (h->state != HELD_STOPPED)
 		return;
-	move_out(h, s->changed.items, s->changed.count);
+	move_out(s, h, s->changed.items, s->changed.count);
 	move_frames(s, h);
 }
 
@@ -284,7 +287,7 @@ int stop_change_code(struct stop *s, const struct stop_change *changes, size_t c
 	}
 	for (size_t i = 0; i < s->held.count; i++)
 		if (s->held.items[i]->seen)
-			move_out(s->held.items[i], changes, count);
+			move_out(s, s->held.items[i], changes, count);
 	keep_changes(s, changes, count, false);
 	return 0;
 }

@@ -118,6 +118,19 @@ void held_interrupt(const struct held *h)
 	ptrace(PTRACE_INTERRUPT, h->tid, NULL, NULL);
 }
 
+/* What it does now, without taking it from the kernel. WEXITED alone would take a stop as well. */
+static bool look(const struct held *h, siginfo_t *info)
+{
+	*info = (siginfo_t){0};
+	return !waitid(P_PID, (id_t)h->tid, info,
+		       WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL | __WNOTHREAD);
+}
+
+static bool is_stop(const siginfo_t *info)
+{
+	return info->si_code == CLD_TRAPPED || info->si_code == CLD_STOPPED;
+}
+
 static void see_end(struct stop *s, struct held *h)
 {
 	siginfo_t info;
@@ -127,14 +140,12 @@ static void see_end(struct stop *s, struct held *h)
 		s->ended = true;
 }
 
-/* A stopped thread that was killed is not stopped any more. */
-static void see_killed(struct held *h)
+/* A stopped thread may be killed. It is not stopped any more then, and its end waits for us. */
+static void see_killed(struct stop *s, struct held *h)
 {
-	siginfo_t info = {0};
-	if (h->state == HELD_STOPPED &&
-	    (waitid(P_PID, (id_t)h->tid, &info, WEXITED | WNOHANG | __WALL | __WNOTHREAD) ||
-	     info.si_pid))
-		h->state = HELD_GONE;
+	siginfo_t info;
+	if (h->state == HELD_STOPPED && (!look(h, &info) || (info.si_pid && !is_stop(&info))))
+		see_end(s, h);
 }
 
 /* A thread or a process was made. It is traced, and will stop before its first instruction. */
@@ -152,15 +163,14 @@ static void see_made(struct stop *s, const struct held *maker)
 		return;
 	h->child = by_child || event != PTRACE_EVENT_CLONE || !stop_task_state(s, h->tid, NULL);
 	if (h->child && !by_child &&
-	    (event == PTRACE_EVENT_VFORK || sharers_same_memory(s->pid, h->tid)))
+	    (event == PTRACE_EVENT_VFORK || sharers_same_memory(maker->tid, h->tid)))
 		s->shared = true;
 }
 
 void held_poll(struct stop *s, struct held *h)
 {
-	siginfo_t info = {0};
-	if (waitid(P_PID, (id_t)h->tid, &info,
-		   WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL | __WNOTHREAD)) {
+	siginfo_t info;
+	if (!look(h, &info)) {
 		h->state = HELD_GONE; /* not traced any more: it has ended */
 		if (h->tid == s->pid)
 			s->ended = true;
@@ -168,7 +178,7 @@ void held_poll(struct stop *s, struct held *h)
 	}
 	if (!info.si_pid)
 		return;
-	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+	if (!is_stop(&info)) {
 		see_end(s, h);
 		return;
 	}
@@ -217,21 +227,20 @@ void held_wait(struct stop *s, struct held *h)
 		held_nap();
 		if (round % 64 == 0) {
 			for (size_t i = 0; i < s->held.count; i++)
-				see_killed(s->held.items[i]);
+				see_killed(s, s->held.items[i]);
 			see_first_end(s, h);
 		}
 	}
 }
 
-void held_release(struct stop *s, struct held *h)
+void held_release(struct held *h)
 {
 	if (h->state != HELD_STOPPED)
 		return;
-	if (ptrace(PTRACE_DETACH, h->tid, NULL, (uintptr_t)h->signal)) {
-		see_end(s, h); /* it was killed in its stop */
-		return;
-	}
-	h->state = HELD_GONE;
+	if (!ptrace(PTRACE_DETACH, h->tid, NULL, (uintptr_t)h->signal))
+		h->state = HELD_GONE;
+	else /* it was killed in its stop, and ends now */
+		h->state = HELD_RUNS;
 }
 
 static void sweep(struct stop *s)
@@ -252,7 +261,7 @@ void held_release_stopped(struct stop *s)
 	for (size_t i = 0; i < s->held.count; i++)
 		if (!s->held.items[i]->child && s->held.items[i]->state == HELD_STOPPED) {
 			change_repair_late(s, s->held.items[i]);
-			held_release(s, s->held.items[i]);
+			held_release(s->held.items[i]);
 		}
 }
 
@@ -274,7 +283,7 @@ size_t stop_unsettled(struct stop *s)
 			change_repair_child(s, h);
 		else
 			change_repair_late(s, h);
-		held_release(s, h);
+		held_release(h);
 	}
 	sweep(s);
 	return left;

@@ -51,7 +51,9 @@ struct stop {
 
 	/* Code that was changed, until every late thread has been seen */
 	VECTOR(struct stop_change) changed;
-	uint8_t *stack; /* STACK_CHUNK bytes, to search stacks in */
+	uint64_t trapped,
+		repaired; /* late threads that ran into a trap; threads moved out of a change */
+	uint8_t *stack;   /* STACK_CHUNK bytes, to search stacks in */
 };
 
 enum { STACK_CHUNK = 64 << 10 };
@@ -73,6 +75,9 @@ struct task_walk {
 	long used, at;
 	char entries[16384];
 };
+/* A thread that has not ended; 0: there is none. The first thread may have, while others go on: it has no
+ * memory any more then. */
+pid_t stop_live_task(const struct stop *s);
 void task_walk_begin(struct task_walk *w, const struct stop *s);
 pid_t task_walk_next(struct task_walk *w);
 
@@ -91,7 +96,7 @@ void held_wait(struct stop *s, struct held *h);
 /* Polls all that run; returns how many threads of the process still do. */
 size_t held_poll_all(struct stop *s);
 /* Lets a stopped thread go on untraced. */
-void held_release(struct stop *s, struct held *h);
+void held_release(struct held *h);
 /* Lets all stopped threads go but forked children. */
 void held_release_stopped(struct stop *s);
 /* Until until_ns, waits for threads that run, repairs them and lets them go. */

@@ -189,20 +189,23 @@ pid_t task_walk_next(struct task_walk *w)
 	}
 }
 
-/* The first thread may have ended while others go on: it has no memory any more then. */
-static int open_memory(struct stop *s)
+pid_t stop_live_task(const struct stop *s)
 {
 	struct task_walk walk;
 	task_walk_begin(&walk, s);
 	for (pid_t tid; (tid = task_walk_next(&walk)) > 0;) {
-		char state = stop_task_state(s, tid, NULL), path[64];
-		if (state == 'Z' || state == 'X' || !state)
-			continue;
-		snprintf(path, sizeof path, "%d/mem", tid);
-		return openat(s->tasks, path, O_RDWR | O_CLOEXEC);
+		char state = stop_task_state(s, tid, NULL);
+		if (state && state != 'Z' && state != 'X')
+			return tid;
 	}
-	errno = ESRCH;
-	return -1;
+	return 0;
+}
+
+static int open_memory(struct stop *s)
+{
+	char path[64];
+	snprintf(path, sizeof path, "%d/mem", stop_live_task(s));
+	return openat(s->tasks, path, O_RDWR | O_CLOEXEC);
 }
 
 int stop_open(struct stop **out, pid_t pid, struct heft_error *err)

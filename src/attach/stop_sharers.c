@@ -37,9 +37,10 @@ int sharers_look_everywhere(struct stop *s, struct heft_error *err)
 	if (!folder)
 		return heft_fail_errno(err, "/proc");
 	int result = 0;
+	pid_t live = stop_live_task(s);
 	for (const struct dirent *e; !result && (e = readdir(folder));) {
 		pid_t other = isdigit((unsigned char)e->d_name[0]) ? atoi(e->d_name) : 0;
-		if (other && other != s->pid && sharers_same_memory(s->pid, other))
+		if (other && other != s->pid && live && sharers_same_memory(live, other))
 			result = found(s, other, err);
 	}
 	closedir(folder);
@@ -55,7 +56,7 @@ int sharers_look_at_children(struct stop *s, pid_t tid, struct heft_error *err)
 		pid_t other = (pid_t)strtol(rest, &end, 10);
 		if (end == rest)
 			return 0;
-		if (sharers_same_memory(s->pid, other))
+		if (sharers_same_memory(tid, other))
 			return found(s, other, err);
 	}
 }

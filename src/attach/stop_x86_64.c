@@ -176,9 +176,9 @@ static bool find_in(struct stop *s, uint64_t from, uint64_t to)
 
 int arch_find_enter(struct stop *s, struct heft_error *err)
 {
-	char path[32], line[512];
+	char path[64], line[512];
 	uint64_t from, to;
-	snprintf(path, sizeof path, "/proc/%d/maps", s->pid);
+	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", s->pid, stop_live_task(s));
 	/* The vDSO cannot be unmapped by a dlclose; what else is executable comes second. */
 	for (int vdso = 1; vdso >= 0; vdso--) {
 		FILE *maps = fopen(path, "re");
