@@ -62,16 +62,6 @@ static uint64_t processor_clock(const struct stop *s)
 	return clock_getcpuclockid(s->pid, &clock) ? 0 : clock_ns(clock);
 }
 
-static void read_filters(struct stop *s)
-{
-	struct task_walk walk;
-	char status[4096];
-	task_walk_begin(&walk, s);
-	for (pid_t tid; !s->has_filter && (tid = task_walk_next(&walk)) > 0;)
-		s->has_filter = stop_task_file(s, tid, "status", status, sizeof status) &&
-				stop_status_field(status, "Seccomp") > 0;
-}
-
 /* Traces every thread, tells those to stop that were found; 0 or a negative code. */
 static int seize_all(struct stop *s, bool *news, struct heft_error *err)
 {
@@ -114,6 +104,14 @@ static int too_late(struct stop *s, size_t late, struct heft_error *err)
 			 words_duration(monotonic_ns() - s->began_ns).text);
 }
 
+/* Whether it is still in the program that was opened. */
+static bool is_opened(struct stop *s)
+{
+	uint8_t byte;
+	size_t got;
+	return stop_read_some(s, s->enter, &byte, sizeof byte, &got) && got == sizeof byte;
+}
+
 /* Waits until no thread can run. */
 static int wait_still(struct stop *s, struct heft_error *err)
 {
@@ -140,7 +138,7 @@ static int wait_still(struct stop *s, struct heft_error *err)
 		if (still) {
 			int result = seize_all(s, &news, err);
 			if (!result && !news)
-				return look_for_sharers(s, err);
+				return is_opened(s) ? look_for_sharers(s, err) : stop_ended(s, err);
 			if (result)
 				return result;
 			since = 0;
@@ -173,7 +171,7 @@ int stop_all(struct stop *s, uint64_t limit_ns, struct heft_error *err)
 	int result = sharers_look_everywhere(s, err);
 	if (result)
 		return result;
-	read_filters(s);
+	stop_read_filters(s);
 	s->shared = false;
 	raise_priority(s);
 	s->began_ns = monotonic_ns();

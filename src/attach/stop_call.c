@@ -81,6 +81,8 @@ static int take(struct stop *s, struct held *h, struct heft_error *err)
 {
 	if (!to_event_stop(s, h, false))
 		return heft_fail(err, HEFT_EBUSY, "thread %d of process %d ends", h->tid, s->pid);
+	if (!arch_can_enter(s, h))
+		return stop_ended(s, err);
 	int result = see_to_sandbox(s, h, err);
 	if (!result)
 		result = arch_keep(s, h, err);
@@ -139,6 +141,8 @@ static int borrow_one(struct stop *s, struct heft_error *err)
 	for (find_candidates(s, &c); !c.count && monotonic_ns() - begin < WAIT_NS;
 	     find_candidates(s, &c))
 		held_nap(); /* for a fast disk */
+	if (!c.count && !stop_live_task(s))
+		return stop_ended(s, err);
 	if (!c.count)
 		return heft_fail(
 			err, HEFT_EBUSY,
@@ -165,9 +169,12 @@ static int borrow_one(struct stop *s, struct heft_error *err)
 			failed = taken;
 			next = 0;
 		}
-		if (tried == c.count && failed && !held_poll_all(s))
+		bool none = tried == c.count && !held_poll_all(s);
+		if (none && failed)
 			return failed;
-		if (now - begin > BORROW_NS)
+		if (none && !stop_live_task(s))
+			break;
+		if (none || now - begin > BORROW_NS)
 			return heft_fail(err, HEFT_EBUSY,
 					 "no thread of process %d has stopped within %llu ms",
 					 s->pid, (unsigned long long)(BORROW_NS / MS));
@@ -181,9 +188,8 @@ int stop_borrow(struct stop *s, struct heft_error *err)
 {
 	if (s->borrowed)
 		return heft_fail(err, HEFT_EUSAGE, "a thread is borrowed already");
-	int result = s->enter ? 0 : arch_find_enter(s, err);
-	if (result)
-		return result;
+	int result;
+	stop_read_filters(s);
 	if (!s->all)
 		result = borrow_one(s, err);
 	else /* all may be late */

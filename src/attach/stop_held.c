@@ -27,6 +27,7 @@
 #define PF_USER_WORKER 0x00004000u
 #define PF_KTHREAD 0x00200000u
 #define NAP_NS 20000
+enum { SEIZE_TRIES = 10 };
 
 static const uintptr_t seize_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE |
 				       PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
@@ -86,15 +87,22 @@ static int not_seized(struct stop *s, pid_t tid, struct heft_error *err)
 
 int held_seize(struct stop *s, pid_t tid, struct heft_error *err)
 {
-	/* If one of ours has made it, it is ours already: SEIZE fails, and INTERRUPT does not. */
-	if (ptrace(PTRACE_SEIZE, tid, NULL, seize_options)) {
+	int result = 0;
+	/* While a process begins another program, its thread changes names, and SEIZE fails. */
+	for (int tries = 0; tries < SEIZE_TRIES; tries++) {
+		if (!ptrace(PTRACE_SEIZE, tid, NULL, seize_options))
+			return add(s, tid) ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory");
+		/* If one of ours has made it, it is ours already: INTERRUPT does not fail. */
 		int why = errno;
-		if (why != EPERM || ptrace(PTRACE_INTERRUPT, tid, NULL, NULL)) {
-			errno = why;
-			return not_seized(s, tid, err);
-		}
+		if (why == EPERM && !ptrace(PTRACE_INTERRUPT, tid, NULL, NULL))
+			return add(s, tid) ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory");
+		errno = why;
+		result = not_seized(s, tid, err);
+		if (result != HEFT_EREFUSED)
+			break;
+		held_nap();
 	}
-	return add(s, tid) ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory");
+	return result;
 }
 
 int held_seize_new(struct stop *s, struct heft_error *err)

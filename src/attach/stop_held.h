@@ -39,7 +39,7 @@ struct stop {
 	/* The borrowed thread, 0: none */
 	pid_t borrowed;
 	bool called;    /* it has made a call */
-	uint64_t enter; /* a system call instruction in its memory; 0: not looked for */
+	uint64_t enter; /* an instruction in its memory that makes a system call */
 	struct user_regs_struct registers;
 	uint64_t mask;
 
@@ -78,6 +78,8 @@ struct task_walk {
 /* A thread that has not ended; 0: there is none. The first thread may have, while others go on: it has no
  * memory any more then. */
 pid_t stop_live_task(const struct stop *s);
+/* Sees whether a thread is in a sandbox. Before a thread is stopped: it decides how its call is restarted. */
+void stop_read_filters(struct stop *s);
 void task_walk_begin(struct task_walk *w, const struct stop *s);
 pid_t task_walk_next(struct task_walk *w);
 
@@ -129,6 +131,8 @@ uint64_t arch_trapped_at(struct stop *s, struct held *h);
 int arch_keep(struct stop *s, struct held *h, struct heft_error *err);
 bool arch_restore(struct stop *s, struct held *h);
 int arch_find_enter(struct stop *s, struct heft_error *err);
+/* Whether a thread is still in the program that was opened. */
+bool arch_can_enter(struct stop *s, const struct held *h);
 bool arch_set_call(struct stop *s, struct held *h, long number, const uint64_t args[6]);
 /* The same for a function; stack: with its return address */
 bool arch_set_function(struct stop *s, struct held *h, uint64_t function, uint64_t stack);

@@ -70,7 +70,8 @@ long stop_status_field(const char *status, const char *field)
 int stop_ended(struct stop *s, struct heft_error *err)
 {
 	s->ended = true;
-	return heft_fail(err, HEFT_ENOTFOUND, "process %d has ended", s->pid);
+	return heft_fail(err, HEFT_ENOTFOUND, "process %d has ended, or has begun another program",
+			 s->pid);
 }
 
 static const char *name_of(pid_t pid, char name[32])
@@ -201,6 +202,16 @@ pid_t stop_live_task(const struct stop *s)
 	return 0;
 }
 
+void stop_read_filters(struct stop *s)
+{
+	struct task_walk walk;
+	char status[4096];
+	task_walk_begin(&walk, s);
+	for (pid_t tid; !s->has_filter && (tid = task_walk_next(&walk)) > 0;)
+		s->has_filter = stop_task_file(s, tid, "status", status, sizeof status) &&
+				stop_status_field(status, "Seccomp") > 0;
+}
+
 static int open_memory(struct stop *s)
 {
 	char path[64];
@@ -237,8 +248,9 @@ int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
 		goto out;
 	}
 	s->stack = malloc(STACK_CHUNK);
-	if (!s->stack || !vector_reserve(&s->held, 256))
-		result = heft_fail(err, HEFT_ENOMEM, "no memory");
+	result = !s->stack || !vector_reserve(&s->held, 256)
+			 ? heft_fail(err, HEFT_ENOMEM, "no memory")
+			 : arch_find_enter(s, err);
 out:
 	if (result)
 		stop_close(s);

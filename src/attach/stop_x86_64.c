@@ -162,7 +162,7 @@ static bool find_in(struct stop *s, uint64_t from, uint64_t to)
 	size_t got;
 	for (; from < to; from += STACK_CHUNK - 1) {
 		size_t bytes = to - from < STACK_CHUNK ? to - from : STACK_CHUNK;
-		stop_read_some(s, from, s->stack, bytes, &got);
+		s->ended |= !stop_read_some(s, from, s->stack, bytes, &got);
 		const uint8_t *found = memmem(s->stack, got, enter_kernel, sizeof enter_kernel);
 		if (found) {
 			s->enter = from + (uint64_t)(found - s->stack);
@@ -180,10 +180,12 @@ int arch_find_enter(struct stop *s, struct heft_error *err)
 	uint64_t from, to;
 	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", s->pid, stop_live_task(s));
 	/* The vDSO cannot be unmapped by a dlclose; what else is executable comes second. */
+	bool any = false;
 	for (int vdso = 1; vdso >= 0; vdso--) {
 		FILE *maps = fopen(path, "re");
 		bool found = false;
 		while (maps && !found && fgets(line, sizeof line, maps)) {
+			any = true;
 			if (!vdso == !strstr(line, " [vdso]") ||
 			    sscanf(line, "%lx-%lx r-x", &from, &to) != 2 || !strstr(line, " r-x"))
 				continue;
@@ -194,9 +196,27 @@ int arch_find_enter(struct stop *s, struct heft_error *err)
 		if (found)
 			return 0;
 	}
+	if (s->ended)
+		return stop_ended(s, err);
+	if (!any)
+		return heft_fail(err, HEFT_EBUSY,
+				 "process %d has no memory just now: it begins or ends", s->pid);
 	return heft_fail(err, HEFT_EREFUSED,
 			 "process %d has no instruction in its memory that makes a system call",
 			 s->pid);
+}
+
+/* The memory that was opened is gone when the process has begun another program. So the memory and the
+ * thread must both have the instruction where it was. */
+bool arch_can_enter(struct stop *s, const struct held *h)
+{
+	uint8_t bytes[sizeof enter_kernel];
+	size_t got;
+	errno = 0;
+	long word = ptrace(PTRACE_PEEKTEXT, h->tid, s->enter, NULL);
+	stop_read_some(s, s->enter, bytes, sizeof bytes, &got);
+	return !errno && got == sizeof bytes && !memcmp(bytes, enter_kernel, sizeof bytes) &&
+	       !memcmp(&word, enter_kernel, sizeof enter_kernel);
 }
 
 bool arch_set_call(struct stop *s, struct held *h, long number, const uint64_t args[6])

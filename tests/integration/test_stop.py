@@ -309,8 +309,7 @@ def test_becomes_another_program(started, what):
     process = started("stop_storms.c", "execs")
     for _ in range(STOPS):
         done = drive(process.pid, what, 20)
-        if done.returncode:
-            fails(done, "not found")
+        assert not done.returncode or done.stderr[:2] in (b"-6", b"-8"), done.stderr
     assert is_untraced(process.pid)
     assert ends_well(process) > 0
 
@@ -319,10 +318,11 @@ def test_becomes_another_program(started, what):
 
 
 def enter_sandbox(*allowed):
-    """For a child: a filter that kills for any call but these."""
+    """For a child: a filter that kills for any call but these; without any it allows all."""
     code = [(0x20, 0, 0, 0)]  # the number of the call
     code += [(0x15, len(allowed) - i, 0, number) for i, number in enumerate(allowed)]
-    code += [(0x06, 0, 0, 0x80000000), (0x06, 0, 0, 0x7FFF0000)]
+    code += [(0x06, 0, 0, 0x80000000)] if allowed else []
+    code += [(0x06, 0, 0, 0x7FFF0000)]
     program = b"".join(struct.pack("HBBI", *line) for line in code)
     kept = ctypes.create_string_buffer(program, len(program))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(kept)), 16)
@@ -343,7 +343,8 @@ os.write(1, b"ready\\n")
 {enter}
 {wait}
 """
-FILTERED = "test_stop.enter_sandbox(0, 1, 230, 231, 60, 202)"  # read write clock_nanosleep exit_group exit futex
+# read write mmap munmap brk exit futex clock_nanosleep exit_group; not getppid, which stop_driver calls.
+FILTERED = "test_stop.enter_sandbox(0, 1, 9, 11, 12, 60, 202, 230, 231)"
 STRICT = "assert not libc.prctl(22, 1, 0, 0, 0)"
 
 
@@ -391,7 +392,7 @@ def test_a_users_sandbox_is_refused(tmp_path):
     def become_sandboxed():
         become_nobody()
         ctypes.CDLL(None).prctl(0x59616D61, -1, 0, 0, 0)  # PR_SET_PTRACER
-        enter_sandbox(*range(0, 500))
+        enter_sandbox()
 
     process = start(["/bin/sleep", "600"], preexec_fn=become_sandboxed)
     try:
