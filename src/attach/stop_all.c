@@ -77,9 +77,8 @@ static int seize_all(struct stop *s, bool *news, struct heft_error *err)
 					 "process %d makes threads faster than they can be stopped",
 					 s->pid);
 	}
-	for (size_t i = 0; i < s->held.count; i++)
-		if (s->held.items[i]->state == HELD_RUNS && !s->held.items[i]->child)
-			held_interrupt(s->held.items[i]);
+	if (!s->unasked)
+		held_interrupt_all(s);
 	return 0;
 }
 
@@ -156,6 +155,8 @@ static void resume(struct stop *s)
 	s->all = false;
 	s->pause_ns = monotonic_ns() - s->began_ns;
 	restore_priority(s);
+	if (s->unasked)
+		held_interrupt_all(s);
 	held_settle(s, monotonic_ns() + SETTLE_NS);
 }
 

@@ -214,8 +214,6 @@ int stop_call(struct stop *s, long number, const uint64_t args[6], int64_t *resu
 	if (!h)
 		return heft_fail(err, HEFT_EUSAGE, "no thread is borrowed");
 	for (bool repeat = true; repeat;) {
-		if (s->called && !to_event_stop(s, h, true))
-			return lost(s, err);
 		if (!arch_set_call(s, h, number, args))
 			return lost(s, err);
 		s->called = true;

@@ -20,12 +20,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define SETTLE_STEP_NS 20000
 /* A handler whose frame is further from the top of the stack has used more stack than handlers do. */
 #define STACK_SEARCH ((size_t)1 << 20)
-#define STACK_SEARCH_ALL ((size_t)16 << 20)
+#define STACK_SEARCH_OTHER ((size_t)128 << 10)
+#define STACK_OF_THREAD ((uint64_t)1 << 30)
 
 static bool inside(const struct stop_change *c, uint64_t pc)
 {
@@ -46,10 +48,23 @@ static const struct stop_change *change_at(const struct stop_change *changes, si
 	return NULL;
 }
 
-/* Looks for signal frames that return into a change. Returns the address of such a word, from `sp` up;
- * 0: there is none. */
+/* Up to where a stack is searched. Above its top there is nothing to find, and a look at pages that were
+ * never used would make them: the thread's own block is at the top of a thread's stack, and the arguments are at
+ * the top of the first. A handler may have a stack of its own, which is small. */
+static uint64_t search_end(const struct stop *s, uint64_t sp, uint64_t thread_pointer)
+{
+	uint64_t most = sp + STACK_SEARCH_OTHER;
+	if (thread_pointer > sp && thread_pointer - sp < STACK_OF_THREAD)
+		most = thread_pointer;
+	else if (s->first_stack > sp && s->first_stack - sp < STACK_OF_THREAD)
+		most = s->first_stack;
+	return most - sp < STACK_SEARCH ? most : sp + STACK_SEARCH;
+}
+
+/* Looks for signal frames that return into a change. Returns the address of such a word, from `sp` up to
+ * `end`; 0: there is none. */
 static uint64_t find_frame(struct stop *s, const struct stop_change *changes, size_t count,
-			   uint64_t sp, size_t most)
+			   const struct held *h, uint64_t sp, uint64_t end)
 {
 	uint64_t low = UINT64_MAX, high = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -59,14 +74,15 @@ static uint64_t find_frame(struct stop *s, const struct stop_change *changes, si
 	}
 	const size_t overlap = 2 * sizeof(uint64_t);
 	const uint64_t *words = (const uint64_t *)(const void *)s->stack;
-	sp &= ~7ull;
-	for (uint64_t at = sp; at < sp + most; at += STACK_CHUNK - overlap) {
-		size_t got;
-		stop_read_some(s, at, s->stack, STACK_CHUNK, &got);
-		for (size_t i = 0; i + 2 < got / sizeof *words; i++)
+	for (uint64_t at = sp & ~7ull; at < end; at += STACK_CHUNK - overlap) {
+		size_t bytes = end - at < STACK_CHUNK ? end - at : STACK_CHUNK;
+		struct iovec to = {s->stack, bytes}, from = {(void *)at, bytes};
+		/* Unlike /proc/PID/mem this respects guard pages. */
+		ssize_t got = process_vm_readv(h->tid, &to, 1, &from, 1, 0);
+		for (ssize_t i = 0; i + 2 < got / (ssize_t)sizeof *words; i++)
 			if (words[i] > low && words[i] < high &&
 			    change_at(changes, count, words[i]) && arch_is_signal_frame(&words[i]))
-				return at + i * sizeof *words;
+				return at + (uint64_t)i * sizeof *words;
 		if (got < STACK_CHUNK)
 			break;
 	}
@@ -91,7 +107,7 @@ static bool asleep_at(const struct stop *s, pid_t tid, uint64_t *sp, uint64_t *p
 }
 
 static int check_thread(struct stop *s, const struct held *h, const struct stop_change *changes,
-			size_t count, size_t search, struct heft_error *err)
+			size_t count, struct heft_error *err)
 {
 	uint64_t pc = h->pc, sp = h->sp;
 	if (h->child || h->state == HELD_GONE)
@@ -104,7 +120,7 @@ static int check_thread(struct stop *s, const struct held *h, const struct stop_
 			err, HEFT_EBUSY,
 			"thread %d of process %d is at %#llx, in the middle of what would change",
 			h->tid, s->pid, (unsigned long long)pc);
-	if (find_frame(s, changes, count, sp, search))
+	if (find_frame(s, changes, count, h, sp, search_end(s, sp, h->thread_pointer)))
 		return heft_fail(
 			err, HEFT_EBUSY,
 			"thread %d of process %d is in a signal handler that will return to "
@@ -131,10 +147,8 @@ static int check(struct stop *s, const struct stop_change *changes, size_t count
 				"else has changed it",
 				s->pid, (unsigned long long)c->at);
 	}
-	size_t search = STACK_SEARCH_ALL / (s->held.count ? s->held.count : 1);
-	search = search < STACK_SEARCH ? search : STACK_SEARCH;
 	for (size_t i = 0; i < s->held.count; i++) {
-		int result = check_thread(s, s->held.items[i], changes, count, search, err);
+		int result = check_thread(s, s->held.items[i], changes, count, err);
 		if (result)
 			return result;
 	}
@@ -195,8 +209,8 @@ static void move_frames(struct stop *s, const struct held *h)
 {
 	const struct stop_change *changes = s->changed.items;
 	size_t count = s->changed.count;
-	uint64_t at, pc;
-	while ((at = find_frame(s, changes, count, h->sp, STACK_SEARCH))) {
+	uint64_t at, pc, end = search_end(s, h->sp, h->thread_pointer);
+	while ((at = find_frame(s, changes, count, h, h->sp, end))) {
 		if (stop_read(s, at, &pc, sizeof pc, NULL))
 			return;
 		const struct stop_change *c = change_at(changes, count, pc);
@@ -279,6 +293,8 @@ int stop_change_code(struct stop *s, const struct stop_change *changes, size_t c
 		change_repair_late(s, h); /* an earlier change of this freeze */
 		h->seen = true;
 	}
+	if (s->unasked == 1)
+		held_interrupt_all(s);
 	result = write_changes(s, changes, count, false, late, err);
 	if (result) {
 		write_changes(s, changes, count, true, late, NULL);

@@ -126,6 +126,13 @@ void held_interrupt(const struct held *h)
 	ptrace(PTRACE_INTERRUPT, h->tid, NULL, NULL);
 }
 
+void held_interrupt_all(struct stop *s)
+{
+	for (size_t i = 0; i < s->held.count; i++)
+		if (s->held.items[i]->state == HELD_RUNS && !s->held.items[i]->child)
+			held_interrupt(s->held.items[i]);
+}
+
 /* What it does now, without taking it from the kernel. WEXITED alone would take a stop as well. */
 static bool look(const struct held *h, siginfo_t *info)
 {

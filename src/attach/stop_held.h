@@ -27,6 +27,7 @@ struct held {
 
 struct stop {
 	pid_t pid;
+	uint64_t first_stack;       /* the top of the first thread's stack; 0: unknown */
 	int mem, tasks;             /* /proc/PID/mem, /proc/PID/task */
 	bool ended;                 /* the process is not there any more */
 	bool has_filter;            /* one of its threads is in a seccomp sandbox */
@@ -46,7 +47,8 @@ struct stop {
 	/* The freeze */
 	uint64_t began_ns, until_ns, pause_ns;
 	uint64_t still_ns; /* how long the processor clock must stand still */
-	int policy, nice;  /* this thread's own before the freeze */
+	int unasked; /* for tests: threads are told to stop 1: just before the code changes, 2: after */
+	int policy, nice; /* this thread's own before the freeze */
 	bool raised;
 
 	/* Code that was changed, until every late thread has been seen */
@@ -89,6 +91,8 @@ struct held *held_find(struct stop *s, pid_t tid);
  * the kernel's own; negative: an error. */
 int held_seize(struct stop *s, pid_t tid, struct heft_error *err);
 void held_interrupt(const struct held *h);
+/* Tells all threads of the process to stop. */
+void held_interrupt_all(struct stop *s);
 /* Seizes the threads that are not held yet; returns how many, or a negative code. */
 int held_seize_new(struct stop *s, struct heft_error *err);
 /* Sees whether it has stopped or ended. */

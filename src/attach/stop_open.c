@@ -219,6 +219,18 @@ static int open_memory(struct stop *s)
 	return openat(s->tasks, path, O_RDWR | O_CLOEXEC);
 }
 
+/* The 28th number of a thread's stat, which is all the same. */
+static uint64_t first_stack(const struct stop *s)
+{
+	char text[1024];
+	if (!stop_task_file(s, s->pid, "stat", text, sizeof text))
+		return 0;
+	const char *rest = strrchr(text, ')');
+	for (int skip = 2; rest && skip < 28; skip++)
+		rest = strchr(rest + 1, ' ');
+	return rest ? strtoull(rest + 1, NULL, 10) : 0;
+}
+
 int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
 {
 	*out = NULL;
@@ -236,6 +248,7 @@ int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
 		result = heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", pid);
 		goto out;
 	}
+	s->first_stack = first_stack(s);
 	result = check_kind(s, status, err);
 	if (result)
 		goto out;

@@ -180,12 +180,10 @@ int arch_find_enter(struct stop *s, struct heft_error *err)
 	uint64_t from, to;
 	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", s->pid, stop_live_task(s));
 	/* The vDSO cannot be unmapped by a dlclose; what else is executable comes second. */
-	bool any = false;
 	for (int vdso = 1; vdso >= 0; vdso--) {
 		FILE *maps = fopen(path, "re");
 		bool found = false;
 		while (maps && !found && fgets(line, sizeof line, maps)) {
-			any = true;
 			if (!vdso == !strstr(line, " [vdso]") ||
 			    sscanf(line, "%lx-%lx r-x", &from, &to) != 2 || !strstr(line, " r-x"))
 				continue;
@@ -198,11 +196,9 @@ int arch_find_enter(struct stop *s, struct heft_error *err)
 	}
 	if (s->ended)
 		return stop_ended(s, err);
-	if (!any)
-		return heft_fail(err, HEFT_EBUSY,
-				 "process %d has no memory just now: it begins or ends", s->pid);
-	return heft_fail(err, HEFT_EREFUSED,
-			 "process %d has no instruction in its memory that makes a system call",
+	return heft_fail(err, HEFT_EBUSY,
+			 "process %d has no instruction in its memory that makes a system call: it "
+			 "begins another program just now, or ends",
 			 s->pid);
 }
 

@@ -10,7 +10,7 @@
  * hold    a thread is borrowed until stdin ends
  *
  * Options: limit=MS for a freeze (50); still=NS for the processor clock (100000); patient: HEFT_EBUSY is
- * counted and tried again; every=US between two stops. The last line says what was measured; a failure is
+ * counted and tried again; unasked=N: see struct stop; every=US between two stops. The last line says what was measured; a failure is
  * a line "CODE MESSAGE" on stderr and exit status 1. */
 #include "attach/stop_held.h"
 #include "hosted/monotonic.h"
@@ -31,6 +31,7 @@ struct driver {
 	unsigned long count;
 	uint64_t limit_ns, still_ns, every_us;
 	bool patient;
+	int unasked;
 	struct stop_change change;
 	uint64_t from[MOST_PLACES], to[MOST_PLACES];
 	size_t places;
@@ -150,6 +151,7 @@ static int run(void *ctx)
 	if (code)
 		return code;
 	d->stop->still_ns = d->still_ns;
+	d->stop->unasked = d->unasked;
 	if (!strcmp(d->what, "hold")) {
 		char letter;
 		code = stop_borrow(d->stop, &d->err);
@@ -195,6 +197,8 @@ static void parse(struct driver *d, int argc, char **argv)
 			d->still_ns = strtoull(argv[i] + 6, NULL, 10);
 		else if (!strncmp(argv[i], "every=", 6))
 			d->every_us = strtoull(argv[i] + 6, NULL, 10);
+		else if (!strncmp(argv[i], "unasked=", 8))
+			d->unasked = atoi(argv[i] + 8);
 		else if (!strcmp(argv[i], "patient"))
 			d->patient = true;
 		else if (words++ == 0)

@@ -133,6 +133,7 @@ static void forks(void)
 static void *call_spin(void *arg)
 {
 	must(spin(&flag) == 7, "spin went wrong");
+	must(flag, "spin did not wait");
 	rounds++;
 	return arg;
 }
