@@ -48,7 +48,7 @@ static size_t show_stopped(struct stop *s, void (*visit)(void *, const struct st
 		const struct stop_thread t = {h->tid, h->pc, h->sp, h->thread_pointer, stopped};
 		visit(ctx, &t);
 		if (stopped)
-			held_release(s, h);
+			held_release(h);
 	}
 	return running;
 }
