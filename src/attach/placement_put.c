@@ -60,6 +60,8 @@ static int check_folder(const struct attach_options *o, struct heft_error *err)
 	char path[600];
 	struct stat ours, theirs;
 	snprintf(path, sizeof path, "/proc/%d/root%s", o->pid, o->session_dir);
+	if (!placement_began(o->pid))
+		return heft_fail(err, HEFT_ENOTFOUND, "process %d has ended", o->pid);
 	if (stat(o->session_dir, &ours))
 		return heft_fail_errno(err, "%s", o->session_dir);
 	if (stat(path, &theirs) || ours.st_dev != theirs.st_dev || ours.st_ino != theirs.st_ino)
@@ -207,11 +209,22 @@ static int map_all(struct plan *p, struct heft_error *err)
 	return rc;
 }
 
+static void pause_between_tries(unsigned try)
+{
+	const struct timespec t = { 0, (long)(try < 10 ? 1 + try : 20) * 1000000 };
+	nanosleep(&t, NULL);
+}
+
 static int with_borrowed(struct plan *p, int (*work)(struct plan *p, struct heft_error *err),
 			 struct heft_error *err)
 {
 	struct heft_error returning;
 	int rc = stop_borrow(p->stop, err);
+	/* A program may be in vfork for a while. */
+	for (unsigned i = 1; rc == HEFT_EBUSY && i < BUSY_TRIES; i++) {
+		pause_between_tries(i);
+		rc = stop_borrow(p->stop, err);
+	}
 	if (rc)
 		return rc;
 	rc = work(p, err);
@@ -305,12 +318,6 @@ static int open_session(struct plan *p, struct heft_error *err)
 }
 
 /* ---- all of it */
-
-static void pause_between_tries(unsigned try)
-{
-	const struct timespec t = { 0, (long)(try < 10 ? 1 + try : 20) * 1000000 };
-	nanosleep(&t, NULL);
-}
 
 /* Stops all threads and calls work; tries again while they are not where they can be stopped. */
 static int frozen(struct plan *p,
