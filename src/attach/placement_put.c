@@ -372,11 +372,11 @@ int placement_put(const struct attach_options *o, uint64_t *near_at, struct atta
 		  struct heft_error *err)
 {
 	struct plan p = {.o = o};
-	int rc = check_folder(o, err);
+	int rc = stop_open(&p.stop, o->pid, err);
+	if (!rc)
+		rc = check_folder(o, err);
 	if (!rc)
 		rc = blob_image_read(&p.blob, o->blob, err);
-	if (!rc)
-		rc = stop_open(&p.stop, o->pid, err);
 	if (!rc)
 		rc = make_plan(&p, err);
 	if (!rc)
