@@ -112,6 +112,11 @@ static int detach(struct guardian *g)
 	if (!g->near_at)
 		return 0;
 	int rc = take_from(g, g->o->pid);
+	/* It has executed another program, or ended: what we had put in is gone. */
+	if (rc && !has_ours(g, g->o->pid)) {
+		g->answer.err = (struct heft_error){0};
+		rc = 0;
+	}
 	for (unsigned i = 0; i < ROUNDS && take_from_children(g, &rc); i++)
 		;
 	g->near_at = 0;
