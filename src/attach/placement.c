@@ -5,6 +5,7 @@
 #include "attach/near_page.h"
 #include "attach/target_maps.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -36,6 +37,24 @@ int32_t placement_number(pid_t pid, pid_t tid)
 	line[1 + strcspn(line + 1, "\n")] = 0;
 	const char *last = strrchr(line, '\t');
 	return last ? (int32_t)strtol(last, NULL, 10) : tid;
+}
+
+bool placement_is_sandboxed(pid_t pid)
+{
+	char path[300], text[4096];
+	struct dirent *e;
+	bool sandboxed = false;
+	snprintf(path, sizeof path, "/proc/%d/task", pid);
+	DIR *all = opendir(path);
+	while (all && !sandboxed && (e = readdir(all))) {
+		snprintf(path, sizeof path, "/proc/%d/task/%s/status", pid, e->d_name);
+		read_text(text, sizeof text, path);
+		const char *line = strstr(text, "\nSeccomp:");
+		sandboxed = line && strtol(line + sizeof "\nSeccomp:" - 1, NULL, 10) > 0;
+	}
+	if (all)
+		closedir(all);
+	return sandboxed;
 }
 
 uint64_t placement_began(pid_t pid)

@@ -26,6 +26,8 @@ int placement_take(pid_t pid, uint64_t near_at, struct attach_report *report,
 /* The next near page of a process that lies above `after`; 0: there is none. *guardian: who put it there, if that
  * still runs; or 0. */
 uint64_t placement_find(pid_t pid, uint64_t after, pid_t *guardian);
+/* Whether a thread of it has a filter for system calls (seccomp). */
+bool placement_is_sandboxed(pid_t pid);
 /* When a process began, in the kernel's ticks: with its number, this names it for good. 0: it is not there. */
 uint64_t placement_began(pid_t pid);
 

@@ -373,6 +373,13 @@ int placement_put(const struct attach_options *o, uint64_t *near_at, struct atta
 {
 	struct plan p = {.o = o};
 	int rc = stop_open(&p.stop, o->pid, err);
+	if (!rc && placement_is_sandboxed(o->pid))
+		rc = heft_fail(
+			err, HEFT_EREFUSED,
+			"process %d is in a sandbox (seccomp), which might kill it for the system "
+			"calls that heft makes in it\n"
+			"Start it with heft run, which sees what the sandbox allows.",
+			o->pid);
 	if (!rc)
 		rc = check_folder(o, err);
 	if (!rc)
