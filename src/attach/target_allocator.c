@@ -218,6 +218,15 @@ int target_describe(struct wire_blob *shared, const struct target_modules *m,
 				 "needs glibc 2.35 or later\n"
 				 "Start it with heft run.",
 				 m->pid);
+	shared->own_low = UINT64_MAX;
+	for (unsigned i = 0; i < WIRE_BLOB_ENTRY_COUNT; i++) {
+		const struct target_function *f = &a->functions[i];
+		if (!f->address || i == WIRE_BLOB_DLCLOSE)
+			continue;
+		shared->own_low = f->address < shared->own_low ? f->address : shared->own_low;
+		if (f->address + f->bytes > shared->own_high)
+			shared->own_high = f->address + f->bytes;
+	}
 	if (!target_symbol(m, a->module, "malloc_usable_size", &usable, &bytes, &ignored))
 		shared->usable = usable;
 	take_auxiliary(shared, m->pid);

@@ -66,15 +66,16 @@ struct wire_blob {
 	/* From the outside */
 	uint64_t next[WIRE_BLOB_ENTRY_COUNT]; /* the function behind the entry; 0: there is none */
 	uint64_t usable;                      /* malloc_usable_size; or 0 */
-	uint64_t find_object;                 /* _dl_find_object */
-	uint64_t first_thread, stack_end;     /* of the thread that the program began with */
-	uint64_t thread_local_bytes;          /* between a thread's stack and its thread pointer */
-	uint64_t phdr, phnum, random;         /* of the auxiliary vector */
-	uint64_t tid_offset;                  /* from a thread's pointer to its number */
-	uint64_t start, end, eh_frame_hdr;    /* the blob itself */
-	uint64_t headers, header_count;       /* its program headers, as they lie there */
-	uint64_t forbidden;                   /* sys_forbidden */
-	uint64_t sample_bytes;                /* 0: exact */
+	uint64_t own_low, own_high; /* the allocator's code: from its first function to its last */
+	uint64_t find_object;       /* _dl_find_object */
+	uint64_t first_thread, stack_end;  /* of the thread that the program began with */
+	uint64_t thread_local_bytes;       /* between a thread's stack and its thread pointer */
+	uint64_t phdr, phnum, random;      /* of the auxiliary vector */
+	uint64_t tid_offset;               /* from a thread's pointer to its number */
+	uint64_t start, end, eh_frame_hdr; /* the blob itself */
+	uint64_t headers, header_count;    /* its program headers, as they lie there */
+	uint64_t forbidden;                /* sys_forbidden */
+	uint64_t sample_bytes;             /* 0: exact */
 	uint8_t is_glibc, sample_auto, follow_none;
 	char session_dir[512];
 	char exe[4096];

@@ -103,3 +103,16 @@ def test_forked_children(target):
     assert [p["totals"]["allocations"] for p in rep["processes"]] == [4, 2]
     assert (rep["totals"]["frees"], rep["totals"]["unknown_frees"]) == (0, 0)
     assert os.path.exists(f"/proc/{target.pid}")
+
+
+def test_threads_that_end(target):
+    """libc frees what it had kept for a thread when that ends: blocks that the program has freed before."""
+    target.do("threads 1 1")  # what libc makes once for threads is older
+    heft = Attached(target, heft=HEFT)
+    for _ in range(3):
+        target.do("threads 10 40")
+    heft.signal()
+    heft.end()
+    t = heft.report()["totals"]
+    assert (t["frees"], t["older_frees"], t["unknown_frees"]) == (t["allocations"] - t["live_blocks"], 0, 0)
+    assert t["frees"] >= 30
