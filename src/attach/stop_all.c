@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SETTLE_NS 2000000000ull
+#define SETTLE_NS 5000000000ull
 enum {
 	CLEAN_PASSES = 2,     /* so many passes must find no new thread: a walk may miss one */
 	LOOK_AT_THREADS = 64, /* the children of at most so many stopped threads are looked at */

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MS 1000000ull
@@ -89,7 +90,11 @@ static int take(struct stop *s, struct held *h, struct heft_error *err)
 	if (result)
 		return result;
 	const uint64_t none_through = ~0ull;
-	if (ptrace(PTRACE_GETSIGMASK, h->tid, sizeof s->mask, &s->mask) ||
+	if (ptrace(PTRACE_GETSIGMASK, h->tid, sizeof s->mask, &s->mask))
+		return heft_fail_errno(err, "process %d: signal mask of thread %d", s->pid, h->tid);
+	frame_make(s, h);
+	/* From the moment its mask is changed, the frame must be what it meets if we are killed. */
+	if ((s->frame && !arch_set_call(s, h, SYS_getpid, (uint64_t[6]){0})) ||
 	    ptrace(PTRACE_SETSIGMASK, h->tid, sizeof none_through, &none_through))
 		return heft_fail_errno(err, "process %d: signal mask of thread %d", s->pid, h->tid);
 	s->borrowed = h->tid;
@@ -270,8 +275,9 @@ int stop_return(struct stop *s, struct heft_error *err)
 	struct held *h = borrowed(s);
 	if (!h)
 		return heft_fail(err, HEFT_EUSAGE, "no thread is borrowed");
-	if ((s->called && !to_event_stop(s, h, true)) || !arch_restore(s, h) ||
-	    ptrace(PTRACE_SETSIGMASK, h->tid, sizeof s->mask, &s->mask))
+	/* The registers come last: until then the frame holds. */
+	if ((s->called && !to_event_stop(s, h, true)) ||
+	    ptrace(PTRACE_SETSIGMASK, h->tid, sizeof s->mask, &s->mask) || !arch_restore(s, h))
 		return lost(s, err);
 	s->borrowed = 0;
 	h->signal = 0;

@@ -1,8 +1,9 @@
 /* Code is changed while all threads are stopped, or nearly all: one that is late may still be there.
  *
- * If one is late, it must never see a half of the old and a half of the new: first a trap goes over the first
- * byte of every change, then the rest of each is written, then the first bytes. A late thread that runs into
- * the trap stops with SIGTRAP, which is ours: it runs the first instruction again, which is new by then.
+ * If one is late, it must never see a half of the old and a half of the new. A change that lies in one
+ * aligned word is written at once; the entry of a function mostly does. For the others a trap goes over the
+ * first byte of every change, then the rest of each is written, then the first bytes. A late thread that runs
+ * into the trap stops with SIGTRAP, which is ours: it runs the first instruction again, which is new by then.
  *
  * A thread whose pc is inside a change goes on in a copy of the old code, where the caller's `moved` says. So
  * does a late one, when it stops. A pc may also be in the frame of a signal handler: then the handler would
@@ -10,7 +11,9 @@
  * one, nothing is changed: the handler ends soon.
  *
  * A late thread may be in the middle of fork. Its child has the code as it was at some moment, perhaps
- * with traps. The child is traced and has not run yet; it gets the new code. */
+ * with traps. The child is traced and has not run yet; it gets the new code. Only if the fork began before we
+ * traced the thread, was taken from its processor then, and copied the memory just between two of our writes,
+ * the child has a trap that nobody knows of. */
 #include "attach/stop_held.h"
 
 #include "hosted/monotonic.h"
@@ -24,6 +27,7 @@
 #include <unistd.h>
 
 #define SETTLE_STEP_NS 20000
+enum { WORD = 8 };
 /* A handler whose frame is further from the top of the stack has used more stack than handlers do. */
 #define STACK_SEARCH ((size_t)1 << 20)
 #define STACK_SEARCH_OTHER ((size_t)128 << 10)
@@ -170,26 +174,65 @@ static size_t step(struct stop *s)
 	return late;
 }
 
+/* If all that changes lies in one aligned word, that word is written at once, and there is no half. */
+static bool is_one_word(const struct stop_change *c)
+{
+	return c->at / WORD == (c->at + c->bytes - 1) / WORD;
+}
+
+static int write_word(struct stop *s, const struct stop_change *c, const uint8_t *bytes,
+		      struct heft_error *err)
+{
+	uint8_t word[WORD];
+	uint64_t at = c->at & ~(uint64_t)(WORD - 1);
+	int result = stop_read(s, at, word, sizeof word, err);
+	memcpy(word + (c->at - at), bytes, c->bytes);
+	return result ? result : stop_write(s, at, word, sizeof word, err);
+}
+
+/* Writes the first bytes, or the rest, of the changes that are not one word. */
+static int write_parts(struct stop *s, const struct stop_change *changes, size_t count, bool first,
+		       const uint8_t *trap, bool back, struct heft_error *err)
+{
+	int result = 0;
+	for (size_t i = 0; i < count && !result; i++) {
+		const struct stop_change *c = &changes[i];
+		const uint8_t *bytes = trap ? trap : back ? c->old : c->now;
+		if (is_one_word(c))
+			continue;
+		if (first)
+			result = stop_write(s, c->at, bytes, ARCH_TRAP_BYTES, err);
+		else
+			result = stop_write(s, c->at + ARCH_TRAP_BYTES, bytes + ARCH_TRAP_BYTES,
+					    c->bytes - ARCH_TRAP_BYTES, err);
+	}
+	return result;
+}
+
 static int write_changes(struct stop *s, const struct stop_change *changes, size_t count, bool back,
 			 bool late, struct heft_error *err)
 {
 	int result = 0;
-	for (size_t i = 0; i < count && late && !result; i++)
-		result = stop_write(s, changes[i].at, arch_trap, ARCH_TRAP_BYTES, err);
-	if (late)
-		step(s);
+	bool parts = false;
 	for (size_t i = 0; i < count && !result; i++) {
 		const struct stop_change *c = &changes[i];
 		const uint8_t *bytes = back ? c->old : c->now;
-		size_t skip = late ? ARCH_TRAP_BYTES : 0;
-		if (c->bytes > skip)
-			result = stop_write(s, c->at + skip, bytes + skip, c->bytes - skip, err);
+		if (is_one_word(c))
+			result = write_word(s, c, bytes, err);
+		else if (!late)
+			result = stop_write(s, c->at, bytes, c->bytes, err);
+		else
+			parts = true;
 	}
-	if (late)
-		step(s);
-	for (size_t i = 0; i < count && late && !result; i++)
-		result = stop_write(s, changes[i].at, back ? changes[i].old : changes[i].now,
-				    ARCH_TRAP_BYTES, err);
+	if (result || !parts)
+		return result;
+	result = write_parts(s, changes, count, true, arch_trap, back, err);
+	step(s);
+	if (!result)
+		result = write_parts(s, changes, count, false, NULL, back, err);
+	step(s);
+	if (!result)
+		result = write_parts(s, changes, count, true, NULL, back, err);
 	return result;
 }
 
@@ -293,6 +336,11 @@ int stop_change_code(struct stop *s, const struct stop_change *changes, size_t c
 		change_repair_late(s, h); /* an earlier change of this freeze */
 		h->seen = true;
 	}
+	/* First of all threads leave for the copies, which do the same: if heft is killed before or among the
+	 * writes, nobody is inside a change. */
+	for (size_t i = 0; i < s->held.count; i++)
+		if (s->held.items[i]->seen)
+			move_out(s, s->held.items[i], changes, count);
 	if (s->unasked == 1)
 		held_interrupt_all(s);
 	result = write_changes(s, changes, count, false, late, err);
@@ -301,9 +349,6 @@ int stop_change_code(struct stop *s, const struct stop_change *changes, size_t c
 		keep_changes(s, changes, count, true);
 		return result;
 	}
-	for (size_t i = 0; i < s->held.count; i++)
-		if (s->held.items[i]->seen)
-			move_out(s, s->held.items[i], changes, count);
 	keep_changes(s, changes, count, false);
 	return 0;
 }

@@ -41,6 +41,7 @@ struct stop {
 	pid_t borrowed;
 	bool called;    /* it has made a call */
 	uint64_t enter; /* an instruction in its memory that makes a system call */
+	uint64_t call_return, end_handler, frame; /* stop_frame_x86_64.c; 0: none */
 	struct user_regs_struct registers;
 	uint64_t mask;
 
@@ -121,6 +122,11 @@ bool restart_is_safe(const struct stop *s, pid_t tid, long number, const uint64_
 /* stop_change.c: a late thread, or a forked child, has stopped. */
 void change_repair_late(struct stop *s, struct held *h);
 void change_repair_child(struct stop *s, struct held *h);
+
+/* stop_frame_x86_64.c: so that the borrowed thread gets its registers back if heft is killed. s->frame is 0 if
+ * that cannot be had. */
+void frame_find_code(struct stop *s);
+void frame_make(struct stop *s, struct held *h);
 
 /* stop_x86_64.c: what every architecture does its own way */
 enum { ARCH_TRAP_BYTES = 1 };

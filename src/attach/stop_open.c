@@ -264,6 +264,8 @@ int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
 	result = !s->stack || !vector_reserve(&s->held, 256)
 			 ? heft_fail(err, HEFT_ENOMEM, "no memory")
 			 : arch_find_enter(s, err);
+	if (!result)
+		frame_find_code(s);
 out:
 	if (result)
 		stop_close(s);

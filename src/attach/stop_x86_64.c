@@ -218,7 +218,8 @@ bool arch_can_enter(struct stop *s, const struct held *h)
 bool arch_set_call(struct stop *s, struct held *h, long number, const uint64_t args[6])
 {
 	struct user_regs_struct r = s->registers;
-	r.rip = s->enter;
+	r.rip = s->frame ? s->call_return : s->enter;
+	r.rsp = s->frame ? s->frame : r.rsp;
 	r.rax = (uint64_t)number;
 	r.orig_rax = (uint64_t)-1; /* no call to restart */
 	r.rdi = args[0];

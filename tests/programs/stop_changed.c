@@ -3,7 +3,8 @@
  *     stop_changed KIND
  *
  * The first line on stdout is what stop_driver's "change" wants: AT OLD NOW FROM:TO... The new code jumps to
- * a copy that does the same. threads: 8 threads call the function; forks: so do children that two threads
+ * a copy that does the same. threads: 8 threads call the function; across:
+ * the same, and what changes is not in one word; forks: so do children that two threads
  * make all the time; frame: the only caller is interrupted in the middle of what changes, and its
  * handler waits until stdin says "h"; inside: the only caller waits in the middle of what changes until
  * stdin says "h". Runs until stdin ends, checks every result, and says "ok N" at the end. */
@@ -21,15 +22,21 @@
 
 enum { THREADS = 8 };
 
-/* 3 n + 1. The first three instructions have one byte each, so that a thread is often between them. */
-unsigned long triple(unsigned long n);
-extern const char triple_rest[], triple_copy[];
-__asm__(".text\n.balign 64\n.globl triple\n.type triple,@function\ntriple:\n"
-	"push %rbp\npush %rbx\npush %rdi\nmov %rdi,%rax\n"
-	".globl triple_rest\ntriple_rest:\n"
-	"lea 1(%rax,%rax,2),%rax\npop %rdi\npop %rbx\npop %rbp\nret\n.size triple,.-triple\n"
-	".balign 64\n.globl triple_copy\ntriple_copy:\n"
-	"push %rbp\npush %rbx\npush %rdi\nmov %rdi,%rax\njmp triple_rest\n");
+/* 3 n + 1. The first three instructions have one byte each, so that a thread is often between them. What changes
+ * of the first function lies in one aligned word; of the second it does not. */
+unsigned long triple(unsigned long n), triple_across(unsigned long n);
+extern const char triple_copy[], triple_across_copy[];
+#define TRIPLE(name, skip)                                                                         \
+	__asm__(".text\n.balign 64\n.skip " skip "\n.globl " name "\n.type " name                  \
+		",@function\n" name ":\npush %rbp\npush %rbx\npush %rdi\nmov %rdi,%rax\n" name     \
+		"_rest:\n"                                                                         \
+		"lea 1(%rax,%rax,2),%rax\npop %rdi\npop %rbx\npop %rbp\nret\n.size " name          \
+		",.-" name "\n.balign 64\n.globl " name "_copy\n" name "_copy:\n"                  \
+		"push %rbp\npush %rbx\npush %rdi\nmov %rdi,%rax\njmp " name "_rest\n")
+TRIPLE("triple", "0");
+TRIPLE("triple_across", "5");
+static unsigned long (*tripled)(unsigned long) = triple;
+static const char *copy_of_triple = triple_copy;
 
 /* Waits at its second byte until *flag is not 0, then returns 7: a loop inside what changes. */
 unsigned long spin(const volatile int *flag);
@@ -67,7 +74,8 @@ static void print_change(const char *at, size_t bytes, const char *copy, const s
 
 static void print_triple(void)
 {
-	print_change((const char *)(size_t)triple, 6, triple_copy, (const size_t[]){1, 2, 3, 0});
+	print_change((const char *)(size_t)tripled, 6, copy_of_triple,
+		     (const size_t[]){1, 2, 3, 0});
 }
 
 /* Until a letter comes, or the end. */
@@ -80,7 +88,7 @@ static int next_letter(void)
 static void call_often(unsigned long times)
 {
 	for (unsigned long n = 0; n < times && !done; n++)
-		must(triple(n) == 3 * n + 1, "a call went wrong");
+		must(tripled(n) == 3 * n + 1, "a call went wrong");
 	rounds++;
 }
 
@@ -98,7 +106,7 @@ static void *call_in_children(void *arg)
 		pid_t child = fork();
 		if (!child) {
 			call_often(1000);
-			_exit(triple(2));
+			_exit((int)tripled(2));
 		}
 		must(child > 0 && waitpid(child, &status, 0) == child, "fork");
 		must(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a child ended otherwise");
@@ -122,6 +130,13 @@ static void run_threads(size_t count, void *(*work)(void *))
 
 static void threads(void)
 {
+	run_threads(THREADS, call);
+}
+
+static void across(void)
+{
+	tripled = triple_across;
+	copy_of_triple = triple_across_copy;
 	run_threads(THREADS, call);
 }
 
@@ -206,7 +221,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} kinds[] = {{"threads", threads}, {"forks", forks}, {"frame", frame}, {"inside", inside}};
+	} kinds[] = {{"threads", threads},
+		     {"across", across},
+		     {"forks", forks},
+		     {"frame", frame},
+		     {"inside", inside}};
 	must(argc > 1, "usage");
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

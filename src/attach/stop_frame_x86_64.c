@@ -1,0 +1,229 @@
+/* If heft is killed while a thread is borrowed, the kernel lets the thread go on with the registers that heft gave
+ * it, and the program would crash. So the thread gets its own registers back without us: its stack holds the
+ * frame of a signal handler, with its registers, its mask and its vector registers as they were. The borrowed
+ * thread makes its calls with an instruction after which it returns, to the code that ends signal handlers
+ * (rt_sigreturn), which takes everything from the frame. As long as heft lives, the thread never gets there.
+ *
+ * The frame lies below the red zone, where the kernel would put it for a handler. It is only made where that is
+ * surely a stack with room: from there up to the thread's own block, or to the arguments, no page is missing
+ * (a stack of a coroutine, or of a goroutine, is elsewhere). And only if the code for it is there: any libc has
+ * it. Where it cannot be made, a kill in this instant remains fatal for the program.
+ *
+ * A call that was interrupted is made again from its beginning then; one that waits for a time waits anew. */
+#include "attach/stop_held.h"
+
+#include <asm/sigcontext.h>
+#include <cpuid.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define PAGE 4096ull
+#define RED_ZONE 128
+#define ERESTARTSYS 512
+#define ERESTART_RESTARTBLOCK 516
+#define TILE_DATA (1ull << 18) /* its size depends on what the thread has asked for */
+#define NT_X86_SHSTK 0x204
+enum {
+	STACK_PAGES = 256,      /* between the frame and the top of the stack, at most */
+	STATE_MOST = 8192,      /* of vector registers */
+	SEARCH_MOST = 64 << 20, /* bytes of code */
+};
+
+/* As the kernel writes it: struct rt_sigframe, up to its siginfo */
+struct signal_frame {
+	uint64_t return_to;
+	uint64_t flags, link;
+	uint64_t stack_sp, stack_flags, stack_size;
+	struct sigcontext_64 context;
+	uint64_t mask;
+};
+
+static const uint8_t call_and_return[] = {0x0f, 0x05, 0xc3};
+static const uint8_t end_handler[][9] = {
+	{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}, /* mov $15, %rax; syscall */
+	{0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05},             /* mov $15, %eax; syscall */
+};
+static const size_t end_handler_bytes[] = {9, 7};
+
+static uint64_t find(const uint8_t *code, size_t bytes, uint64_t at, const uint8_t *what,
+		     size_t length)
+{
+	const uint8_t *found = memmem(code, bytes, what, length);
+	return found ? at + (uint64_t)(found - code) : 0;
+}
+
+static void search(struct stop *s, uint64_t from, uint64_t to)
+{
+	const size_t overlap = sizeof end_handler[0] - 1;
+	for (; from + overlap < to; from += STACK_CHUNK - overlap) {
+		size_t got, bytes = to - from < STACK_CHUNK ? to - from : STACK_CHUNK;
+		stop_read_some(s, from, s->stack, bytes, &got);
+		if (!s->call_return)
+			s->call_return = find(s->stack, got, from, call_and_return,
+					      sizeof call_and_return);
+		for (size_t i = 0; i < 2 && !s->end_handler; i++)
+			s->end_handler = find(s->stack, got, from, end_handler[i],
+					      end_handler_bytes[i]);
+		if (got < bytes || (s->call_return && s->end_handler))
+			return;
+	}
+}
+
+void frame_find_code(struct stop *s)
+{
+	char path[64], line[512];
+	uint64_t from, to, searched = 0;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", s->pid, stop_live_task(s));
+	FILE *maps = fopen(path, "re");
+	while (maps && searched < SEARCH_MOST && !(s->call_return && s->end_handler) &&
+	       fgets(line, sizeof line, maps)) {
+		/* Code from files only: what a program makes at run time it may take back. */
+		if (sscanf(line, "%lx-%lx", &from, &to) != 2 || !strstr(line, " r-x") ||
+		    !strchr(line, '/'))
+			continue;
+		search(s, from, to);
+		searched += to - from;
+	}
+	if (maps)
+		fclose(maps);
+}
+
+static bool has_bytes(struct stop *s, uint64_t at, const uint8_t *bytes, size_t count)
+{
+	uint8_t now[16];
+	size_t got;
+	return stop_read_some(s, at, now, count, &got) && got == count &&
+	       !memcmp(now, bytes, count);
+}
+
+static bool code_is_there(struct stop *s)
+{
+	return s->call_return && s->end_handler &&
+	       has_bytes(s, s->call_return, call_and_return, sizeof call_and_return) &&
+	       (has_bytes(s, s->end_handler, end_handler[0], end_handler_bytes[0]) ||
+		has_bytes(s, s->end_handler, end_handler[1], end_handler_bytes[1]));
+}
+
+/* Whether every page from `low` up to the top of the stack is there: then it is one stack. */
+static bool is_one_stack(const struct stop *s, const struct held *h, uint64_t low)
+{
+	static const uint64_t most = STACK_PAGES * PAGE;
+	uint64_t sp = s->registers.rsp, tp = s->registers.fs_base, top = 0;
+	if (tp > sp && tp - low < most)
+		top = tp;
+	else if (h->tid == s->pid && s->first_stack > sp && s->first_stack - low < most)
+		top = s->first_stack;
+	if (!top)
+		return false;
+	struct iovec pages[STACK_PAGES + 2];
+	uint8_t bytes[STACK_PAGES + 2];
+	size_t count = 0;
+	for (uint64_t page = low & ~(PAGE - 1); page < top; page += PAGE)
+		pages[count++] = (struct iovec){(void *)page, 1};
+	struct iovec to = {bytes, count};
+	return process_vm_readv(h->tid, &to, 1, pages, count, 0) == (ssize_t)count;
+}
+
+/* The vector registers as they stand in a signal frame. Returns their size with the mark behind them; 0:
+ * not possible. */
+static size_t read_state(const struct held *h, uint8_t state[STATE_MOST])
+{
+	struct iovec to = {state, STATE_MOST};
+	if (ptrace(PTRACE_GETREGSET, h->tid, NT_X86_XSTATE, &to) || to.iov_len <= 576)
+		return 0;
+	uint64_t features, used;
+	memcpy(&features, state + 464, sizeof features);
+	memcpy(&used, state + 512, sizeof used);
+	if (used & TILE_DATA)
+		return 0;
+	features &= ~TILE_DATA;
+	size_t size = 576;
+	for (unsigned i = 2; i < 63; i++) {
+		unsigned bytes, offset, c, d;
+		if (!(features >> i & 1))
+			continue;
+		__cpuid_count(0xd, i, bytes, offset, c, d);
+		if (offset + bytes > size)
+			size = offset + bytes;
+	}
+	if (size > to.iov_len || size + FP_XSTATE_MAGIC2_SIZE > STATE_MOST)
+		return 0;
+	const struct _fpx_sw_bytes mark = {
+		.magic1 = FP_XSTATE_MAGIC1,
+		.extended_size = (uint32_t)(size + FP_XSTATE_MAGIC2_SIZE),
+		.xfeatures = features,
+		.xstate_size = (uint32_t)size,
+	};
+	const uint32_t magic2 = FP_XSTATE_MAGIC2;
+	memcpy(state + 464, &mark, sizeof mark);
+	memcpy(state + size, &magic2, sizeof magic2);
+	return size + sizeof magic2;
+}
+
+static bool has_shadow_stack(const struct held *h)
+{
+	uint64_t pointer = 0;
+	struct iovec to = {&pointer, sizeof pointer};
+	return !ptrace(PTRACE_GETREGSET, h->tid, NT_X86_SHSTK, &to) && pointer;
+}
+
+static void fill(const struct stop *s, struct signal_frame *f, uint64_t state_at)
+{
+	const struct user_regs_struct *r = &s->registers;
+	int64_t result = (int64_t)r->rax;
+	bool again = (int64_t)r->orig_rax >= 0 && result <= -ERESTARTSYS &&
+		     result >= -ERESTART_RESTARTBLOCK && r->orig_rax != SYS_restart_syscall;
+	*f = (struct signal_frame){
+		.return_to = s->end_handler,
+		.flags = 7, /* vector registers and ss are there, and ss is taken as it is */
+		.stack_flags = ~0ull, /* invalid: the alternate stack stays as it is */
+		.mask = s->mask,
+	};
+	f->context = (struct sigcontext_64){
+		.r8 = r->r8,
+		.r9 = r->r9,
+		.r10 = r->r10,
+		.r11 = r->r11,
+		.r12 = r->r12,
+		.r13 = r->r13,
+		.r14 = r->r14,
+		.r15 = r->r15,
+		.di = r->rdi,
+		.si = r->rsi,
+		.bp = r->rbp,
+		.bx = r->rbx,
+		.dx = r->rdx,
+		.cx = r->rcx,
+		.sp = r->rsp,
+		.ax = again ? r->orig_rax : r->rax,
+		.ip = again ? r->rip - 2 : r->rip,
+		.flags = r->eflags,
+		.cs = (uint16_t)r->cs,
+		.ss = (uint16_t)r->ss,
+		.fpstate = state_at,
+	};
+}
+
+void frame_make(struct stop *s, struct held *h)
+{
+	uint8_t state[STATE_MOST];
+	struct signal_frame frame;
+	s->frame = 0;
+	size_t bytes = code_is_there(s) && !has_shadow_stack(h) ? read_state(h, state) : 0;
+	if (!bytes)
+		return;
+	uint64_t state_at = (s->registers.rsp - RED_ZONE - bytes) & ~63ull;
+	uint64_t at = (state_at - sizeof frame) & ~15ull;
+	if (!is_one_stack(s, h, at))
+		return;
+	fill(s, &frame, state_at);
+	struct iovec from[] = {{&frame, sizeof frame}, {state, bytes}};
+	struct iovec to[] = {{(void *)at, sizeof frame}, {(void *)state_at, bytes}};
+	if (process_vm_writev(h->tid, from, 2, to, 2, 0) == (ssize_t)(sizeof frame + bytes))
+		s->frame = at;
+}
