@@ -80,7 +80,8 @@ def waiting(compiled):
 
     yield begin
     for process in started:
-        end_group(process)
+        if process.poll() is None:
+            end_group(process)
         process.communicate()
 
 
