@@ -77,11 +77,17 @@ static int see_to_sandbox(struct stop *s, struct held *h, struct heft_error *err
 		s->pid);
 }
 
+/* Another thread has ended the process, or begins another program. */
+static int vanished(const struct stop *s, const struct held *h, struct heft_error *err)
+{
+	return heft_fail(err, HEFT_EBUSY, "thread %d of process %d ends", h->tid, s->pid);
+}
+
 /* Makes a stopped thread the borrowed one. 0, or why this one cannot be it. */
 static int take(struct stop *s, struct held *h, struct heft_error *err)
 {
 	if (!to_event_stop(s, h, false))
-		return heft_fail(err, HEFT_EBUSY, "thread %d of process %d ends", h->tid, s->pid);
+		return vanished(s, h, err);
 	if (!arch_can_enter(s, h))
 		return stop_ended(s, err);
 	int result = see_to_sandbox(s, h, err);
@@ -91,12 +97,12 @@ static int take(struct stop *s, struct held *h, struct heft_error *err)
 		return result;
 	const uint64_t none_through = ~0ull;
 	if (ptrace(PTRACE_GETSIGMASK, h->tid, sizeof s->mask, &s->mask))
-		return heft_fail_errno(err, "process %d: signal mask of thread %d", s->pid, h->tid);
+		return vanished(s, h, err);
 	frame_make(s, h);
 	/* From the moment its mask is changed, the frame must be what it meets if we are killed. */
-	if ((s->frame && !arch_set_call(s, h, SYS_getpid, (uint64_t[6]){0})) ||
+	if ((s->frame.at && !arch_set_call(s, h, SYS_getpid, (uint64_t[6]){0})) ||
 	    ptrace(PTRACE_SETSIGMASK, h->tid, sizeof none_through, &none_through))
-		return heft_fail_errno(err, "process %d: signal mask of thread %d", s->pid, h->tid);
+		return vanished(s, h, err);
 	s->borrowed = h->tid;
 	s->called = false;
 	return 0;

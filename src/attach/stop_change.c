@@ -23,15 +23,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define SETTLE_STEP_NS 20000
 enum { WORD = 8 };
-/* A handler whose frame is further from the top of the stack has used more stack than handlers do. */
-#define STACK_SEARCH ((size_t)1 << 20)
-#define STACK_SEARCH_OTHER ((size_t)128 << 10)
-#define STACK_OF_THREAD ((uint64_t)1 << 30)
 
 static bool inside(const struct stop_change *c, uint64_t pc)
 {
@@ -52,45 +47,29 @@ static const struct stop_change *change_at(const struct stop_change *changes, si
 	return NULL;
 }
 
-/* Up to where a stack is searched. Above its top there is nothing to find, and a look at pages that were
- * never used would make them: the thread's own block is at the top of a thread's stack, and the arguments are at
- * the top of the first. A handler may have a stack of its own, which is small. */
-static uint64_t search_end(const struct stop *s, uint64_t sp, uint64_t thread_pointer)
+struct change_list {
+	const struct stop_change *changes;
+	size_t count;
+};
+
+static bool is_in_a_change(const void *ctx, uint64_t pc)
 {
-	uint64_t most = sp + STACK_SEARCH_OTHER;
-	if (thread_pointer > sp && thread_pointer - sp < STACK_OF_THREAD)
-		most = thread_pointer;
-	else if (s->first_stack > sp && s->first_stack - sp < STACK_OF_THREAD)
-		most = s->first_stack;
-	return most - sp < STACK_SEARCH ? most : sp + STACK_SEARCH;
+	const struct change_list *list = ctx;
+	return change_at(list->changes, list->count, pc) != NULL;
 }
 
-/* Looks for signal frames that return into a change. Returns the address of such a word, from `sp` up to
- * `end`; 0: there is none. */
+/* The address of the pc in a signal frame that returns into a change; 0: there is none. */
 static uint64_t find_frame(struct stop *s, const struct stop_change *changes, size_t count,
-			   const struct held *h, uint64_t sp, uint64_t end)
+			   const struct stop_thread *t)
 {
+	const struct change_list list = {changes, count};
 	uint64_t low = UINT64_MAX, high = 0;
 	for (size_t i = 0; i < count; i++) {
 		low = changes[i].at < low ? changes[i].at : low;
 		high = changes[i].at + changes[i].bytes > high ? changes[i].at + changes[i].bytes
 							       : high;
 	}
-	const size_t overlap = 2 * sizeof(uint64_t);
-	const uint64_t *words = (const uint64_t *)(const void *)s->stack;
-	for (uint64_t at = sp & ~7ull; at < end; at += STACK_CHUNK - overlap) {
-		size_t bytes = end - at < STACK_CHUNK ? end - at : STACK_CHUNK;
-		struct iovec to = {s->stack, bytes}, from = {(void *)at, bytes};
-		/* Unlike /proc/PID/mem this respects guard pages. */
-		ssize_t got = process_vm_readv(h->tid, &to, 1, &from, 1, 0);
-		for (ssize_t i = 0; i + 2 < got / (ssize_t)sizeof *words; i++)
-			if (words[i] > low && words[i] < high &&
-			    change_at(changes, count, words[i]) && arch_is_signal_frame(&words[i]))
-				return at + (uint64_t)i * sizeof *words;
-		if (got < STACK_CHUNK)
-			break;
-	}
-	return 0;
+	return stack_find_frame(s, t, low, high, is_in_a_change, &list);
 }
 
 /* Where a thread that has not stopped is, if it sleeps; false: it does not, or nobody knows. */
@@ -124,7 +103,8 @@ static int check_thread(struct stop *s, const struct held *h, const struct stop_
 			err, HEFT_EBUSY,
 			"thread %d of process %d is at %#llx, in the middle of what would change",
 			h->tid, s->pid, (unsigned long long)pc);
-	if (find_frame(s, changes, count, h, sp, search_end(s, sp, h->thread_pointer)))
+	const struct stop_thread t = {h->tid, pc, sp, h->thread_pointer, h->state == HELD_STOPPED};
+	if (find_frame(s, changes, count, &t))
 		return heft_fail(
 			err, HEFT_EBUSY,
 			"thread %d of process %d is in a signal handler that will return to "
@@ -252,8 +232,9 @@ static void move_frames(struct stop *s, const struct held *h)
 {
 	const struct stop_change *changes = s->changed.items;
 	size_t count = s->changed.count;
-	uint64_t at, pc, end = search_end(s, h->sp, h->thread_pointer);
-	while ((at = find_frame(s, changes, count, h, h->sp, end))) {
+	const struct stop_thread t = {h->tid, h->pc, h->sp, h->thread_pointer, true};
+	uint64_t at, pc;
+	while ((at = find_frame(s, changes, count, &t))) {
 		if (stop_read(s, at, &pc, sizeof pc, NULL))
 			return;
 		const struct stop_change *c = change_at(changes, count, pc);

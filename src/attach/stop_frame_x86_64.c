@@ -63,13 +63,13 @@ static void search(struct stop *s, uint64_t from, uint64_t to)
 	for (; from + overlap < to; from += STACK_CHUNK - overlap) {
 		size_t got, bytes = to - from < STACK_CHUNK ? to - from : STACK_CHUNK;
 		stop_read_some(s, from, s->stack, bytes, &got);
-		if (!s->call_return)
-			s->call_return = find(s->stack, got, from, call_and_return,
-					      sizeof call_and_return);
-		for (size_t i = 0; i < 2 && !s->end_handler; i++)
-			s->end_handler = find(s->stack, got, from, end_handler[i],
-					      end_handler_bytes[i]);
-		if (got < bytes || (s->call_return && s->end_handler))
+		if (!s->frame.call_return)
+			s->frame.call_return = find(s->stack, got, from, call_and_return,
+						    sizeof call_and_return);
+		for (size_t i = 0; i < 2 && !s->frame.end_handler; i++)
+			s->frame.end_handler = find(s->stack, got, from, end_handler[i],
+						    end_handler_bytes[i]);
+		if (got < bytes || (s->frame.call_return && s->frame.end_handler))
 			return;
 	}
 }
@@ -80,7 +80,7 @@ void frame_find_code(struct stop *s)
 	uint64_t from, to, searched = 0;
 	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", s->pid, stop_live_task(s));
 	FILE *maps = fopen(path, "re");
-	while (maps && searched < SEARCH_MOST && !(s->call_return && s->end_handler) &&
+	while (maps && searched < SEARCH_MOST && !(s->frame.call_return && s->frame.end_handler) &&
 	       fgets(line, sizeof line, maps)) {
 		/* Code from files only: what a program makes at run time it may take back. */
 		if (sscanf(line, "%lx-%lx", &from, &to) != 2 || !strstr(line, " r-x") ||
@@ -103,10 +103,10 @@ static bool has_bytes(struct stop *s, uint64_t at, const uint8_t *bytes, size_t 
 
 static bool code_is_there(struct stop *s)
 {
-	return s->call_return && s->end_handler &&
-	       has_bytes(s, s->call_return, call_and_return, sizeof call_and_return) &&
-	       (has_bytes(s, s->end_handler, end_handler[0], end_handler_bytes[0]) ||
-		has_bytes(s, s->end_handler, end_handler[1], end_handler_bytes[1]));
+	return s->frame.call_return && s->frame.end_handler &&
+	       has_bytes(s, s->frame.call_return, call_and_return, sizeof call_and_return) &&
+	       (has_bytes(s, s->frame.end_handler, end_handler[0], end_handler_bytes[0]) ||
+		has_bytes(s, s->frame.end_handler, end_handler[1], end_handler_bytes[1]));
 }
 
 /* Whether every page from `low` up to the top of the stack is there: then it is one stack. */
@@ -179,7 +179,7 @@ static void fill(const struct stop *s, struct signal_frame *f, uint64_t state_at
 	bool again = (int64_t)r->orig_rax >= 0 && result <= -ERESTARTSYS &&
 		     result >= -ERESTART_RESTARTBLOCK && r->orig_rax != SYS_restart_syscall;
 	*f = (struct signal_frame){
-		.return_to = s->end_handler,
+		.return_to = s->frame.end_handler,
 		.flags = 7, /* vector registers and ss are there, and ss is taken as it is */
 		.stack_flags = ~0ull, /* invalid: the alternate stack stays as it is */
 		.mask = s->mask,
@@ -213,7 +213,7 @@ void frame_make(struct stop *s, struct held *h)
 {
 	uint8_t state[STATE_MOST];
 	struct signal_frame frame;
-	s->frame = 0;
+	s->frame.at = 0;
 	size_t bytes = code_is_there(s) && !has_shadow_stack(h) ? read_state(h, state) : 0;
 	if (!bytes)
 		return;
@@ -225,5 +225,5 @@ void frame_make(struct stop *s, struct held *h)
 	struct iovec from[] = {{&frame, sizeof frame}, {state, bytes}};
 	struct iovec to[] = {{(void *)at, sizeof frame}, {(void *)state_at, bytes}};
 	if (process_vm_writev(h->tid, from, 2, to, 2, 0) == (ssize_t)(sizeof frame + bytes))
-		s->frame = at;
+		s->frame.at = at;
 }

@@ -25,6 +25,12 @@ struct held {
 	uint64_t pc, sp, thread_pointer;
 };
 
+/* See stop_frame_x86_64.c; 0: there is none. */
+struct stop_frame {
+	uint64_t at;
+	uint64_t call_return, end_handler; /* code of the process */
+};
+
 struct stop {
 	pid_t pid;
 	uint64_t first_stack;       /* the top of the first thread's stack; 0: unknown */
@@ -41,7 +47,7 @@ struct stop {
 	pid_t borrowed;
 	bool called;    /* it has made a call */
 	uint64_t enter; /* an instruction in its memory that makes a system call */
-	uint64_t call_return, end_handler, frame; /* stop_frame_x86_64.c; 0: none */
+	struct stop_frame frame;
 	struct user_regs_struct registers;
 	uint64_t mask;
 
@@ -119,11 +125,16 @@ bool sharers_same_memory(pid_t a, pid_t b);
 /* stop_restart.c: whether a call that returned EINTR without having done anything may be made again. */
 bool restart_is_safe(const struct stop *s, pid_t tid, long number, const uint64_t args[6]);
 
+/* stop_stack.c: the address of the pc in a signal frame on t's stack, if it is between low and high and `wanted`; 0:
+ * there is none. */
+uint64_t stack_find_frame(struct stop *s, const struct stop_thread *t, uint64_t low, uint64_t high,
+			  bool (*wanted)(const void *ctx, uint64_t pc), const void *ctx);
+
 /* stop_change.c: a late thread, or a forked child, has stopped. */
 void change_repair_late(struct stop *s, struct held *h);
 void change_repair_child(struct stop *s, struct held *h);
 
-/* stop_frame_x86_64.c: so that the borrowed thread gets its registers back if heft is killed. s->frame is 0 if
+/* stop_frame_x86_64.c: so that the borrowed thread gets its registers back if heft is killed. s->frame.at is 0 if
  * that cannot be had. */
 void frame_find_code(struct stop *s);
 void frame_make(struct stop *s, struct held *h);

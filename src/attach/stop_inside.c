@@ -5,29 +5,17 @@
 
 #include "hosted/monotonic.h"
 
-#define STACK_SEARCH ((size_t)1 << 20)
 #define SETTLE_NS 2000000000ull
 
-static bool returns_there(struct stop *s, uint64_t sp, uint64_t low, uint64_t high)
+static bool is_any(const void *ctx, uint64_t pc)
 {
-	const size_t overlap = 2 * sizeof(uint64_t);
-	const uint64_t *words = (const uint64_t *)(const void *)s->stack;
-	sp &= ~7ull;
-	for (uint64_t at = sp; at < sp + STACK_SEARCH; at += STACK_CHUNK - overlap) {
-		size_t got;
-		stop_read_some(s, at, s->stack, STACK_CHUNK, &got);
-		for (size_t i = 0; i + 2 < got / sizeof *words; i++)
-			if (words[i] >= low && words[i] < high && arch_is_signal_frame(&words[i]))
-				return true;
-		if (got < STACK_CHUNK)
-			break;
-	}
-	return false;
+	(void)ctx, (void)pc;
+	return true;
 }
 
 bool stop_is_inside(struct stop *s, const struct stop_thread *t, uint64_t low, uint64_t high)
 {
-	return (t->pc >= low && t->pc < high) || returns_there(s, t->sp, low, high);
+	return (t->pc >= low && t->pc < high) || stack_find_frame(s, t, low, high, is_any, NULL);
 }
 
 /* Shows each held thread that has stopped or ended by now, and lets it go. Returns how many still run. */

@@ -128,7 +128,7 @@ static void see_to_sequence(struct stop *s, struct held *h)
 int arch_keep(struct stop *s, struct held *h, struct heft_error *err)
 {
 	if (ptrace(PTRACE_GETREGS, h->tid, NULL, &s->registers))
-		return heft_fail_errno(err, "process %d: registers of thread %d", s->pid, h->tid);
+		return heft_fail(err, HEFT_EBUSY, "thread %d of process %d ends", h->tid, s->pid);
 	if (s->registers.cs != USER_CS)
 		return heft_fail(
 			err, HEFT_EREFUSED,
@@ -218,8 +218,8 @@ bool arch_can_enter(struct stop *s, const struct held *h)
 bool arch_set_call(struct stop *s, struct held *h, long number, const uint64_t args[6])
 {
 	struct user_regs_struct r = s->registers;
-	r.rip = s->frame ? s->call_return : s->enter;
-	r.rsp = s->frame ? s->frame : r.rsp;
+	r.rip = s->frame.at ? s->frame.call_return : s->enter;
+	r.rsp = s->frame.at ? s->frame.at : r.rsp;
 	r.rax = (uint64_t)number;
 	r.orig_rax = (uint64_t)-1; /* no call to restart */
 	r.rdi = args[0];
