@@ -240,10 +240,26 @@ int stop_call(struct stop *s, long number, const uint64_t args[6], int64_t *resu
 	return 0;
 }
 
+/* Runs a borrowed thread until it traps. */
+static int run_to_trap(struct stop *s, struct held *h, uint64_t back, struct heft_error *err)
+{
+	do /* a SIGSTOP, which nobody can block, may be on the way */
+		if (!run_on(s, h, PTRACE_CONT))
+			return lost(s, err);
+	while (h->signal != SIGTRAP && h->signal != SIGSEGV && h->signal != SIGBUS);
+	bool right = h->signal == SIGTRAP && arch_trapped_at(s, h) == back;
+	h->signal = 0;
+	return right ? 0
+		     : heft_fail(err, HEFT_EIO, "process %d: heft's own code failed at %#llx",
+				 s->pid, (unsigned long long)h->pc);
+}
+
 int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t back, int64_t *result,
 		  struct heft_error *err)
 {
 	struct held *h = borrowed(s);
+	uint8_t vectors[VECTORS_MOST];
+	struct iovec state = {vectors, sizeof vectors};
 	bool repeat;
 	if (!h)
 		return heft_fail(err, HEFT_EUSAGE, "no thread is borrowed");
@@ -252,19 +268,15 @@ int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t ba
 	int rc = stop_write(s, stack, &back, sizeof back, err);
 	if (rc)
 		return rc;
-	if ((s->called && !to_event_stop(s, h, true)) || !arch_set_function(s, h, function, stack))
+	if ((s->called && !to_event_stop(s, h, true)) || !arch_keep_vectors(h, &state) ||
+	    !arch_set_function(s, h, function, stack))
 		return lost(s, err);
 	s->called = true;
-	do /* a SIGSTOP, which nobody can block, may be on the way */
-		if (!run_on(s, h, PTRACE_CONT))
-			return lost(s, err);
-	while (h->signal != SIGTRAP && h->signal != SIGSEGV && h->signal != SIGBUS);
-	if (h->signal != SIGTRAP || arch_trapped_at(s, h) != back) {
-		h->signal = 0;
-		return heft_fail(err, HEFT_EIO, "process %d: heft's own code failed at %#llx",
-				 s->pid, (unsigned long long)h->pc);
-	}
-	h->signal = 0;
+	rc = run_to_trap(s, h, back, err);
+	if (s->borrowed && !arch_restore_vectors(h, &state))
+		return lost(s, err);
+	if (rc)
+		return rc;
 	return arch_result(h, result, &repeat) ? 0 : lost(s, err);
 }
 

@@ -6,6 +6,7 @@
 #include "attach/stop.h"
 #include "hosted/vector.h"
 
+#include <sys/uio.h>
 #include <sys/user.h>
 
 enum held_state {
@@ -151,6 +152,10 @@ uint64_t arch_trapped_at(struct stop *s, struct held *h);
 /* Keeps the registers of the borrowed thread, so that arch_restore brings them back later. */
 int arch_keep(struct stop *s, struct held *h, struct heft_error *err);
 bool arch_restore(struct stop *s, struct held *h);
+/* The vector registers and the like, which a function uses and a system call does not. state: VECTORS_MOST bytes */
+enum { VECTORS_MOST = 16 << 10 };
+bool arch_keep_vectors(const struct held *h, struct iovec *state);
+bool arch_restore_vectors(const struct held *h, struct iovec *state);
 int arch_find_enter(struct stop *s, struct heft_error *err);
 /* Whether a thread is still in the program that was opened. */
 bool arch_can_enter(struct stop *s, const struct held *h);

@@ -8,6 +8,7 @@
  * kernel does either only on its way out of a stop for a signal or of PTRACE_EVENT_STOP. */
 #include "attach/stop_held.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -154,6 +155,16 @@ bool arch_restore(struct stop *s, struct held *h)
 		return false;
 	h->pc = s->registers.rip;
 	return true;
+}
+
+bool arch_keep_vectors(const struct held *h, struct iovec *state)
+{
+	return !ptrace(PTRACE_GETREGSET, h->tid, NT_X86_XSTATE, state);
+}
+
+bool arch_restore_vectors(const struct held *h, struct iovec *state)
+{
+	return !ptrace(PTRACE_SETREGSET, h->tid, NT_X86_XSTATE, state);
 }
 
 /* Any two bytes 0f 05 will do, even in the middle of another instruction: only they are run. */

@@ -252,6 +252,41 @@ static void coroutines(void)
 	}
 }
 
+/* ---- registers that nobody but heft could have changed */
+
+static void vectors(void)
+{
+	enum { FXSAVE = 512, USED = 416, SPINS = 200000 };
+	static _Alignas(64) unsigned char before[FXSAVE], after[FXSAVE], wide[16][32], back[16][32];
+	const int has_avx = __builtin_cpu_supports("avx");
+	for (unsigned i = 0; i < sizeof wide; i++)
+		wide[i / 32][i % 32] = (unsigned char)(i * 7 + 1);
+	life_ready();
+	for (unsigned i = 0; life_goes_on(); i++) {
+		uint64_t spins = SPINS;
+		life_work(i);
+		if (has_avx && i % 2) {
+			__asm__ volatile(
+				"vmovdqa (%1), %%ymm5\n vmovdqa 32(%1), %%ymm14\n"
+				"1: dec %0\n jnz 1b\n"
+				"vmovdqa %%ymm5, (%2)\n vmovdqa %%ymm14, 32(%2)\n vzeroupper"
+				: "+r"(spins)
+				: "r"(wide), "r"(back)
+				: "memory", "xmm5", "xmm14");
+			must(!memcmp(wide, back, 64), "a vector register has changed");
+		} else {
+			__asm__ volatile("movdqa (%1), %%xmm0\n movdqa 16(%1), %%xmm7\n"
+					 "movdqa 32(%1), %%xmm15\n fldpi\n fxsave64 (%2)\n"
+					 "1: dec %0\n jnz 1b\n fxsave64 (%3)\n fstp %%st(0)"
+					 : "+r"(spins)
+					 : "r"(wide), "r"(before), "r"(after)
+					 : "memory", "xmm0", "xmm7", "xmm15");
+			must(!memcmp(before, after, USED), "a register has changed");
+		}
+		life_step();
+	}
+}
+
 /* ---- blocked in the kernel */
 
 static int never[2]; /* a pipe that nobody writes to before the end */
@@ -368,10 +403,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} kinds[] = {
-		{"forks", fork_storm},      {"family", family},        {"late-family", late_family},
-		{"vfork", vfork_sleeper},   {"threads", thread_storm}, {"signals", signals},
-		{"coroutines", coroutines}, {"blocked", blocked},      {"loading", loading}};
+	} kinds[] = {{"forks", fork_storm},        {"family", family},
+		     {"late-family", late_family}, {"vfork", vfork_sleeper},
+		     {"threads", thread_storm},    {"signals", signals},
+		     {"coroutines", coroutines},   {"blocked", blocked},
+		     {"vectors", vectors},         {"loading", loading}};
 	must(argc > 2, "usage: attach_lives KIND FILE [LIBRARY...]");
 	life_open(argv[2]);
 	libraries = argv + 3;

@@ -253,7 +253,8 @@ def make_life(kind, compiled, folder):
     return Life([program, kind], folder, after=libraries, **facts)
 
 
-KINDS = ["throws", "python", "forks", "family", "late-family", "threads", "vfork", "signals", "coroutines", "blocked",
+KINDS = ["throws", "python", "forks", "family", "late-family", "threads", "vfork", "signals", "coroutines", "vectors",
+         "blocked",
          "loading", "redis", "nginx"]
 
 
