@@ -46,9 +46,20 @@ def maps_of(pid):
     return [Mapping(line) for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
 
 
+ARENA = 64 << 20  # glibc's heaps of other threads are that large, and that aligned; a part of one is in use
+
+
 def whole_map(pid):
-    """Every mapping, but that the heap may have grown."""
-    return [m.key() for m in maps_of(pid) if m.name != "[heap]"]
+    """Every mapping, but that heaps may have grown."""
+    found = []
+    for m in maps_of(pid):
+        below = found[-1] if found else None
+        if below and m.rights == "---p" and not m.name and below[2:] == ("rw-p", 0, "") and below[1] == m.low and \
+           below[0] % ARENA == 0 and m.high == below[0] + ARENA:
+            found[-1] = (below[0], m.high, "heap", 0, "")
+        elif m.name != "[heap]":
+            found.append(m.key())
+    return found
 
 
 def files_mapped(pid):
@@ -63,12 +74,16 @@ def check_code(pid):
                 continue
             must("w" not in m.rights, "writable code", m.key())
             memory.seek(m.low)
-            there = memory.read(m.high - m.low)
+            try:
+                there = memory.read(m.high - m.low)
+            except OSError:
+                must(m.key() not in [n.key() for n in maps_of(pid)], "cannot read", m.key())
+                continue  # it was unloaded meanwhile
             with open(m.name, "rb") as file:
                 file.seek(m.offset)
                 meant = file.read(m.high - m.low)
             # Behind the end of the file there are zeros.
-            if there[:len(meant)] != meant:
+            if there[:len(meant)] != meant and m.key() in [n.key() for n in maps_of(pid)]:
                 at = next(i for i, (a, b) in enumerate(zip(there, meant)) if a != b)
                 raise Wrong(f"process {pid}: code differs at {m.low + at:#x}: {m.name}+{m.offset + at:#x}: "
                             f"{there[at:at + 16].hex()} instead of {meant[at:at + 16].hex()}")
