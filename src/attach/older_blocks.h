@@ -1,0 +1,62 @@
+/* What a program had allocated before heft came: its heap, read from outside. Blocks are those of glibc's malloc that
+ * are in use; bytes are usable bytes, since nobody knows what was asked for. */
+#ifndef HEFT_ATTACH_OLDER_BLOCKS_H
+#define HEFT_ATTACH_OLDER_BLOCKS_H
+
+#include "attach/glibc_heap.h"
+#include "attach/target_maps.h"
+
+enum {
+	OLDER_CLASSES = 16, /* up to 32, 64, 128 ... bytes; the last one has all that is larger */
+	OLDER_ARENAS = 16,  /* whose own sums are kept: the largest ones */
+};
+
+struct older_sum {
+	uint64_t blocks, bytes;
+};
+struct older_arena {
+	uint64_t at;
+	struct older_sum used, unused; /* unused: in bins and threads' caches */
+	uint64_t top_bytes;            /* not given out yet */
+	uint64_t system_bytes;         /* what the arena has from the system */
+};
+struct older_totals {
+	struct older_sum used;   /* all that is in use */
+	struct older_sum mapped; /* of that: blocks with mappings of their own */
+	struct older_sum unused; /* in bins and threads' caches */
+	uint64_t top_bytes, system_bytes;
+	struct older_sum classes[OLDER_CLASSES];
+	struct older_arena arenas[OLDER_ARENAS]; /* the one that has most first */
+	uint32_t arena_count;                    /* of all */
+	bool incomplete; /* damaged, changed all the time, or out of time: there is more */
+	bool exact;      /* nothing ran meanwhile, and no thread was in the allocator */
+	uint64_t took_ns;
+};
+
+struct older_heap;
+
+/* How blocks are to be read. */
+struct older_reading {
+	bool still;                      /* nothing runs: what is wrong now stays wrong */
+	const uint64_t *thread_pointers; /* of all threads, 0: of one that did not stop; or NULL */
+	size_t thread_count;
+	uint64_t limit_ns;
+	/* Called for each block in use, in no order; or NULL. Then `still` must be true. */
+	void (*each)(void *ctx, uint64_t at, uint64_t bytes);
+	void *ctx;
+};
+
+/* libc: the module that has malloc. HEFT_EREFUSED: it is not one that heft knows, in words. */
+int older_open(struct older_heap **out, const struct target_memory *memory,
+	       const struct target_image *libc, const struct target_maps *maps,
+	       struct heft_error *err);
+/* NULL is allowed. */
+void older_close(struct older_heap *h);
+/* Allocates nothing if r->still and r->each is NULL, but for what was found to be in fast bins. */
+void older_read(struct older_heap *h, const struct older_reading *r, struct older_totals *t);
+/* The class of a block. */
+unsigned older_class(uint64_t bytes);
+/* "before: about 35.1 MiB in 40,164 blocks in 9 arenas (12 % free)" */
+void older_words(const struct older_totals *t, char *text, size_t size);
+
+#endif

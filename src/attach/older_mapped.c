@@ -1,0 +1,104 @@
+/* Blocks that have mappings of their own: glibc maps large blocks one by one. It keeps their number and the sum of
+ * their bytes, so these are known at once. Where they are it does not know itself: each begins a page, with its
+ * length in the second word, somewhere in anonymous memory. Neighbours lie in one mapping, as the kernel merges them.
+ *
+ * First the start of each mapping is looked at, and what follows a block there; then, if blocks are missing, every
+ * page that the kernel has in memory or has swapped out. Pages that were never written are not touched. The search
+ * ends when there are as many as glibc says. */
+#include "attach/older_parts.h"
+
+#include <string.h>
+
+enum { PAGE = 4096 };
+
+/* The block whose mapping begins at a page, and how long that is; false: none. */
+static bool mapped_at(struct older_heap *h, uint64_t at, uint64_t end, struct older_mapped *m)
+{
+	struct glibc_chunk c;
+	if (end - at < PAGE || !glibc_read(&h->glibc, at, &c, GLIBC_CHUNK_HEADER))
+		return false;
+	uint64_t bytes = glibc_chunk_bytes(&c);
+	if (c.previous_bytes || (c.size & 7) != GLIBC_MAPPED || !bytes || bytes % PAGE ||
+	    bytes > end - at)
+		return false;
+	*m = (struct older_mapped){at, bytes};
+	/* An aligned block begins later; its own header stands right before it. */
+	for (uint64_t alignment = 32; alignment < bytes; alignment *= 2) {
+		uint64_t block = (at + 2 * GLIBC_CHUNK_HEADER + alignment - 1) & ~(alignment - 1);
+		uint64_t moved = block - GLIBC_CHUNK_HEADER;
+		if (moved - at < bytes - GLIBC_CHUNK_HEADER &&
+		    glibc_read(&h->glibc, moved, &c, GLIBC_CHUNK_HEADER) &&
+		    c.previous_bytes == moved - at && (c.size & 7) == GLIBC_MAPPED &&
+		    glibc_chunk_bytes(&c) == bytes - (moved - at)) {
+			*m = (struct older_mapped){moved, bytes - (moved - at)};
+			break;
+		}
+	}
+	return true;
+}
+
+static bool may_have_blocks(const struct target_mapping *m)
+{
+	return m->write && !m->shared && !m->inode &&
+	       (!m->name[0] || !strncmp(m->name, "[anon", 5));
+}
+
+static void search(struct older_heap *h, uint32_t count)
+{
+	h->mapped.count = 0;
+	h->searched = true;
+	for (size_t i = 0; i < h->maps->count && h->mapped.count < count; i++) {
+		const struct target_mapping *m = &h->maps->items[i];
+		struct older_mapped found;
+		uint64_t at = m->start;
+		while (may_have_blocks(m) && h->mapped.count < count && !older_late(h) &&
+		       mapped_at(h, at, m->end, &found) && vector_push(&h->mapped, found))
+			at = found.at + found.bytes;
+	}
+}
+
+/* Those that were found once and are still there. */
+static void look_again(struct older_heap *h)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < h->mapped.count; i++) {
+		struct older_mapped m = h->mapped.items[i];
+		struct glibc_chunk c;
+		if (glibc_read(&h->glibc, m.at, &c, GLIBC_CHUNK_HEADER) &&
+		    c.size == (m.bytes | GLIBC_MAPPED))
+			h->mapped.items[kept++] = m;
+	}
+	h->mapped.count = kept;
+}
+
+bool older_read_mapped(struct older_heap *h, struct older_totals *t)
+{
+	struct glibc_parameters p;
+	if (!glibc_parameters_read(&h->glibc, &p))
+		return false;
+	uint32_t count = p.mapped_now < OLDER_MAPPED_MOST ? p.mapped_now : OLDER_MAPPED_MOST;
+	uint64_t seen = 0;
+	if (h->searched && h->reading->still && !h->reading->each)
+		look_again(h);
+	else
+		search(h, count);
+	for (size_t i = 0; i < h->mapped.count; i++) {
+		const struct older_mapped *m = &h->mapped.items[i];
+		uint64_t usable = m->bytes - GLIBC_CHUNK_HEADER;
+		older_count(h, m->at + GLIBC_CHUNK_HEADER, usable);
+		t->mapped.blocks++;
+		t->mapped.bytes += usable;
+		seen += m->bytes;
+	}
+	/* What was not found has no class. */
+	if (h->mapped.count < count && p.mapped_bytes > seen) {
+		uint64_t blocks = count - h->mapped.count;
+		uint64_t bytes = p.mapped_bytes - seen;
+		bytes -= bytes < blocks * GLIBC_CHUNK_HEADER ? bytes : blocks * GLIBC_CHUNK_HEADER;
+		t->mapped.blocks += blocks;
+		t->mapped.bytes += bytes;
+		t->used.blocks += blocks;
+		t->used.bytes += bytes;
+	}
+	return h->mapped.count == count;
+}

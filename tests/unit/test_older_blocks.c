@@ -1,0 +1,276 @@
+/* Blocks of running programs, read from outside: tests/programs/older_heap.c says which blocks it holds, and exactly
+ * these must be found. HEFT_TEST_LOADER names another loader with its libc beside it, to try another glibc. */
+#include "attach/older_blocks.h"
+#include "attach/stop.h"
+#include "attach/target_modules.h"
+#include "hosted/error.h"
+#include "unit_test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SECOND = 1000000000 };
+static char folder[64];
+static struct heft_error err;
+
+struct block {
+	uint64_t at, bytes;
+};
+struct blocks {
+	VECTOR_MEMBERS(struct block);
+};
+
+static struct target {
+	pid_t pid;
+	int in, out;
+} target;
+
+static int make_folder(void **state)
+{
+	char command[1024];
+	(void)state;
+	strcpy(folder, "/tmp/heft-older-XXXXXX");
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(command, sizeof command,
+		 "cc -O1 -pthread -o %s/older_heap %s/tests/programs/older_heap.c", folder,
+		 getenv("HEFT_SOURCE_ROOT"));
+	return system(command);
+}
+
+static int remove_folder(void **state)
+{
+	char command[128];
+	(void)state;
+	snprintf(command, sizeof command, "rm -rf %s", folder);
+	return system(command);
+}
+
+static void start(void)
+{
+	int in[2], out[2];
+	char path[128], libraries[512] = "";
+	const char *loader = getenv("HEFT_TEST_LOADER");
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	snprintf(path, sizeof path, "%s/older_heap", folder);
+	if (loader) {
+		snprintf(libraries, sizeof libraries, "%s", loader);
+		*strrchr(libraries, '/') = 0;
+	}
+	target.pid = fork();
+	if (target.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		if (loader)
+			execl(loader, loader, "--library-path", libraries, path, (char *)NULL);
+		else
+			execl(path, path, (char *)NULL);
+		_exit(99);
+	}
+	close(in[0]);
+	close(out[1]);
+	target.in = in[1];
+	target.out = out[0];
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	start();
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	kill(target.pid, SIGKILL);
+	waitpid(target.pid, NULL, 0);
+	close(target.in);
+	close(target.out);
+	return 0;
+}
+
+/* Does a step; what the program holds after it. */
+static struct blocks ask(char step)
+{
+	struct blocks held = {0};
+	struct block b;
+	assert_int_equal(write(target.in, &step, 1), 1);
+	for (;;) {
+		size_t n = 0;
+		while (n < sizeof b) {
+			ssize_t got = read(target.out, (char *)&b + n, sizeof b - n);
+			assert_true(got > 0);
+			n += (size_t)got;
+		}
+		if (!b.at)
+			return held;
+		assert_true(vector_push(&held, b));
+	}
+}
+
+/* ---- reading */
+
+static bool read_memory(void *context, uint64_t at, void *to, size_t bytes)
+{
+	return target_modules_memory(context, at, to, bytes);
+}
+
+static void collect(void *ctx, uint64_t at, uint64_t bytes)
+{
+	assert_true(vector_push((struct blocks *)ctx, (struct block){at, bytes}));
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct block *x = a, *y = b;
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+struct found {
+	struct older_totals running, still;
+	struct blocks blocks;
+};
+
+static int read_all(void *ctx)
+{
+	struct found *f = ctx;
+	struct target_modules m;
+	struct older_heap *h = NULL;
+	struct stop *s = NULL;
+	const struct stop_thread *threads;
+	uint64_t pointers[64];
+	size_t count, libc = 0;
+	int rc = target_modules_read(&m, target.pid, &err);
+	assert_int_equal(rc, 0);
+	const struct target_memory memory = {read_memory, &m};
+	while (libc < m.count && !strstr(m.items[libc].path, "/libc.so"))
+		libc++;
+	assert_true(libc < m.count);
+	rc = older_open(&h, &memory, &m.items[libc].image, &m.maps, &err);
+	assert_int_equal(rc, 0);
+	struct older_reading reading = {.limit_ns = 20ull * SECOND};
+	older_read(h, &reading, &f->running);
+	do {
+		if (!s)
+			rc = stop_open(&s, target.pid, &err);
+		if (!rc)
+			rc = stop_all(s, 50000000, &err);
+	} while (rc == HEFT_EBUSY);
+	assert_int_equal(rc, 0);
+	assert_int_equal(stop_threads(s, &threads, &count), 0);
+	assert_true(count <= 64);
+	for (size_t i = 0; i < count; i++)
+		pointers[i] = threads[i].thread_pointer;
+	reading = (struct older_reading){.still = true,
+					 .thread_pointers = pointers,
+					 .thread_count = count,
+					 .limit_ns = 20ull * SECOND,
+					 .each = collect,
+					 .ctx = &f->blocks};
+	older_read(h, &reading, &f->still);
+	stop_resume(s, &err);
+	stop_close(s);
+	older_close(h);
+	target_modules_fini(&m);
+	if (f->blocks.count)
+		qsort(f->blocks.items, f->blocks.count, sizeof *f->blocks.items, by_address);
+	return 0;
+}
+
+static struct found read_target(void)
+{
+	struct found f = {0};
+	assert_int_equal(stop_run(read_all, &f, &err), 0);
+	return f;
+}
+
+static const struct block *find(const struct blocks *list, uint64_t at)
+{
+	const struct block wanted = {at, 0};
+	return list->count ? bsearch(&wanted, list->items, list->count, sizeof wanted, by_address)
+			   : NULL;
+}
+
+/* What is there now and was not there before is exactly what the program holds. */
+static void check_new(const struct blocks *before, const struct blocks *now, struct blocks *held)
+{
+	size_t new = 0;
+	qsort(held->items, held->count, sizeof *held->items, by_address);
+	for (size_t i = 0; i < held->count; i++) {
+		const struct block *b = find(now, held->items[i].at);
+		if (!b || b->bytes != held->items[i].bytes)
+			fail_msg("block %#lx of %lu bytes: %s", (long)held->items[i].at,
+				 (long)held->items[i].bytes, b ? "another size" : "not found");
+	}
+	for (size_t i = 0; i < now->count; i++) {
+		const struct block *b = &now->items[i];
+		if (find(before, b->at))
+			continue;
+		new ++;
+		if (!find(held, b->at))
+			fail_msg("block %#lx of %lu bytes is not the program's", (long)b->at,
+				 (long)b->bytes);
+	}
+	assert_int_equal(new, held->count);
+}
+
+static void check_sums(const struct found *f)
+{
+	struct older_sum classes = {0}, all = {0};
+	for (unsigned i = 0; i < OLDER_CLASSES; i++) {
+		classes.blocks += f->still.classes[i].blocks;
+		classes.bytes += f->still.classes[i].bytes;
+	}
+	for (size_t i = 0; i < f->blocks.count; i++) {
+		all.blocks++;
+		all.bytes += f->blocks.items[i].bytes;
+	}
+	assert_int_equal(all.blocks, f->still.used.blocks);
+	assert_int_equal(all.bytes, f->still.used.bytes);
+	assert_int_equal(classes.blocks, f->still.used.blocks);
+	assert_int_equal(classes.bytes, f->still.used.bytes);
+	assert_true(f->still.exact);
+	assert_false(f->still.incomplete);
+}
+
+TEST_WITH(every_kind_of_block, begin, end)
+{
+	struct blocks held = ask('a');
+	struct found a = read_target();
+	vector_free(&held);
+	check_sums(&a);
+	assert_int_equal(a.still.arena_count, 4);
+	held = ask('b');
+	struct found b = read_target();
+	check_sums(&b);
+	check_new(&a.blocks, &b.blocks, &held);
+	/* 13 rows of 20, 3 times 5 of the large and aligned ones, and the zeros, of each of 4 threads */
+	assert_int_equal(held.count, 4 * (13 * 20 + 3 * 5 + 1));
+	/* Large ones: 200,000, 250,000, 300,000 (aligned, 3), 150,000 (3): each thread */
+	assert_int_equal(b.still.mapped.blocks - a.still.mapped.blocks, 4 * 9);
+	/* In every row as many are free as are held; what lies in bins is at least that. */
+	assert_true(b.still.unused.bytes - a.still.unused.bytes > 4 * 20 * (30000 + 5000 + 1040));
+	vector_free(&held);
+	held = ask('c');
+	struct found c = read_target();
+	check_sums(&c);
+	check_new(&a.blocks, &c.blocks, &held);
+	assert_int_equal(c.still.used.blocks, a.still.used.blocks);
+	assert_int_equal(c.still.used.bytes, a.still.used.bytes);
+	vector_free(&held);
+	vector_free(&a.blocks);
+	vector_free(&b.blocks);
+	vector_free(&c.blocks);
+}
+
+UNIT_TESTS(make_folder, remove_folder)
