@@ -2,6 +2,7 @@
 #ifndef HEFT_ATTACH_ATTACH_H
 #define HEFT_ATTACH_ATTACH_H
 
+#include "attach/older_blocks.h"
 #include "hosted/error.h"
 
 #include <stdbool.h>
@@ -21,7 +22,8 @@ struct attach_report {
 	uint32_t threads, tries;
 	char before
 		[200]; /* attaching: what the program had allocated before, in words; "": not known */
-	char left[200]; /* detaching: what had to stay, in words; "": nothing */
+	struct older_totals older; /* the same in numbers; no arena: not known */
+	char left[200];            /* detaching: what had to stay, in words; "": nothing */
 };
 
 struct attached;

@@ -104,16 +104,29 @@ static bool is_main_arena(const struct glibc_arena *a, uint64_t at)
 	return empty >= EMPTY_LEAST && is_block(a->next) && (a->top == 0 || is_block(a->top));
 }
 
+static bool is_power(uint64_t n)
+{
+	return (n & (n - 1)) == 0;
+}
+
 static bool are_parameters(const struct glibc_parameters *p)
 {
 	return p->cache_bins >= 1 && p->cache_bins <= GLIBC_CACHE_BINS &&
 	       p->cache_bytes_most >= (p->cache_bins - 1) * 16 &&
 	       p->cache_bytes_most <= p->cache_bins * 16 + 8 && p->cache_count <= UINT16_MAX &&
 	       p->mapped_now <= p->mapped_most && p->mapped_bytes <= p->mapped_bytes_most &&
-	       p->mapped_bytes % 4096 == 0 && p->fixed_threshold <= 1 &&
-	       p->brk_base < ADDRESS_END && p->mapped_bytes_most < ADDRESS_END &&
-	       p->mmap_threshold < ADDRESS_END && (p->mapped_limit || p->fixed_threshold) &&
-	       p->arena_test < 1 << 20;
+	       p->mapped_bytes % 4096 == 0 && p->mapped_bytes_most % 4096 == 0 &&
+	       p->mapped_bytes_most < ADDRESS_END && p->fixed_threshold <= 1 &&
+	       p->brk_base < ADDRESS_END && is_power(p->thp_page) && is_power(p->huge_page) &&
+	       p->arena_test >= 1 && p->arena_test < 1 << 20;
+}
+
+/* What nearly all programs have, since few set them otherwise. */
+static bool are_usual(const struct glibc_parameters *p)
+{
+	return p->cache_bins == GLIBC_CACHE_BINS && p->arena_test == 8 &&
+	       p->mapped_limit == 65536 && p->mmap_threshold >= 128 << 10 &&
+	       p->mmap_threshold <= 32 << 20;
 }
 
 static void find_in_data(struct glibc_heap *g, uint64_t at, const uint8_t *data, size_t bytes)
@@ -130,13 +143,14 @@ static void find_in_data(struct glibc_heap *g, uint64_t at, const uint8_t *data,
 		if (is_main_arena(&a, at + i))
 			g->main_at = at + i;
 	}
-	for (size_t i = 0; i + sizeof(struct glibc_parameters) <= bytes && !g->parameters_at;
-	     i += 8) {
-		struct glibc_parameters p;
-		memcpy(&p, data + i, sizeof p);
-		if (are_parameters(&p))
-			g->parameters_at = at + i;
-	}
+	for (unsigned usual = 2; usual-- > 0;)
+		for (size_t i = 0;
+		     i + sizeof(struct glibc_parameters) <= bytes && !g->parameters_at; i += 8) {
+			struct glibc_parameters p;
+			memcpy(&p, data + i, sizeof p);
+			if (are_parameters(&p) && (!usual || are_usual(&p)))
+				g->parameters_at = at + i;
+		}
 }
 
 static int read_data(struct glibc_heap *g, const struct target_image *libc, struct heft_error *err)

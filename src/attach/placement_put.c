@@ -15,6 +15,7 @@
 
 #include "attach/blob_image.h"
 #include "attach/near_page.h"
+#include "attach/placement_before.h"
 #include "attach/stop.h"
 #include "attach/target_allocator.h"
 #include "attach/target_branches.h"
@@ -47,6 +48,7 @@ struct plan {
 	struct target_allocator allocator;
 	struct blob_image blob;
 	struct near_page near;
+	struct before before;
 	uint64_t at, bytes; /* all of it: near page, then blob */
 	struct stop_change changes[WIRE_BLOB_ENTRY_COUNT];
 	size_t change_count;
@@ -347,7 +349,11 @@ static int frozen(struct plan *p,
 static int change_entries(struct plan *p, struct attach_report *report, struct heft_error *err)
 {
 	int rc = describe_threads(p, report, err);
-	return rc ? rc : stop_change_code(p->stop, p->changes, p->change_count, err);
+	if (!rc)
+		rc = stop_change_code(p->stop, p->changes, p->change_count, err);
+	if (!rc)
+		before_look_again(&p->before, p->stop);
+	return rc;
 }
 
 /* The mapping is there; whatever fails now, it goes again. */
@@ -358,7 +364,11 @@ static int fill_and_hook(struct plan *p, struct attach_report *report, struct he
 	if (!rc)
 		rc = with_borrowed(p, open_session, err);
 	if (!rc)
+		before_look(&p->before, &p->modules, p->allocator.module);
+	if (!rc)
 		rc = frozen(p, change_entries, report, err);
+	if (!rc)
+		before_report(&p->before, report);
 	if (rc) {
 		struct attach_report left = {0};
 		stop_close(p->stop);
@@ -393,6 +403,7 @@ int placement_put(const struct attach_options *o, uint64_t *near_at, struct atta
 	*near_at = p.at;
 	stop_close(p.stop);
 	near_page_fini(&p.near);
+	before_fini(&p.before);
 	target_modules_fini(&p.modules);
 	blob_image_fini(&p.blob);
 	return rc;
