@@ -20,6 +20,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	WINDOW_LEAST = 4096,
@@ -413,14 +414,18 @@ void older_read(struct older_heap *h, const struct older_reading *r, struct olde
 }
 
 int older_open(struct older_heap **out, const struct target_memory *memory,
-	       const struct target_image *libc, const struct target_maps *maps,
+	       const struct target_image *libc, const struct target_maps *maps, int pages_fd,
 	       struct heft_error *err)
 {
 	struct older_heap *h = calloc(1, sizeof *h);
 	*out = NULL;
-	if (!h)
+	if (!h) {
+		if (pages_fd >= 0)
+			close(pages_fd);
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
+	}
 	h->maps = maps;
+	h->pages_fd = pages_fd;
 	int rc = glibc_heap_find(&h->glibc, memory, libc, err);
 	if (rc)
 		older_close(h);
@@ -433,6 +438,8 @@ void older_close(struct older_heap *h)
 {
 	if (!h)
 		return;
+	if (h->pages_fd >= 0)
+		close(h->pages_fd);
 	vector_free(&h->mapped);
 	vector_free(&h->fast);
 	free(h);

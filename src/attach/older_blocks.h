@@ -46,9 +46,9 @@ struct older_reading {
 	void *ctx;
 };
 
-/* libc: the module that has malloc. HEFT_EREFUSED: it is not one that heft knows, in words. */
+/* libc: the module that has malloc. pages_fd: /proc/PID/pagemap, or -1; it is closed by older_close. HEFT_EREFUSED: it is not one that heft knows, in words. */
 int older_open(struct older_heap **out, const struct target_memory *memory,
-	       const struct target_image *libc, const struct target_maps *maps,
+	       const struct target_image *libc, const struct target_maps *maps, int pages_fd,
 	       struct heft_error *err);
 /* NULL is allowed. */
 void older_close(struct older_heap *h);
@@ -58,5 +58,7 @@ void older_read(struct older_heap *h, const struct older_reading *r, struct olde
 unsigned older_class(uint64_t bytes);
 /* "before: about 35.1 MiB in 40,164 blocks in 9 arenas (12 % free)" */
 void older_words(const struct older_totals *t, char *text, size_t size);
+/* The same by size class and by arena; 800 bytes hold all of it. "": nothing is known. */
+void older_details(const struct older_totals *t, char *text, size_t size);
 
 #endif

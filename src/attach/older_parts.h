@@ -7,7 +7,8 @@
 enum { OLDER_WINDOW = 256 << 10, OLDER_MAPPED_MOST = 1 << 20 };
 
 struct older_mapped {
-	uint64_t at, bytes; /* the chunk, and from there to the end of its mapping */
+	uint64_t at, bytes;   /* the chunk, and from there to the end of its mapping */
+	uint64_t start, span; /* its mapping, which begins earlier if it is aligned */
 };
 
 /* What a part of the walk has found; it can be taken back. */
@@ -19,6 +20,7 @@ struct older_sums {
 struct older_heap {
 	struct glibc_heap glibc;
 	const struct target_maps *maps;
+	int pages_fd;                       /* /proc/PID/pagemap, or -1 */
 	VECTOR(struct older_mapped) mapped; /* found by the last reading that looked for them */
 	VECTOR(uint64_t) fast; /* chunks in fast bins of the arena, in order of address */
 	/* Of the reading that goes on */

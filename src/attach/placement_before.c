@@ -5,6 +5,7 @@
 
 #include "attach/attach.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 
 enum {
@@ -22,7 +23,10 @@ void before_look(struct before *b, struct target_modules *m, size_t module)
 {
 	const struct target_memory memory = {read_memory, m};
 	struct heft_error err = {0};
-	if (older_open(&b->heap, &memory, &m->items[module].image, &m->maps, &err)) {
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/pagemap", m->pid);
+	int pages = open(path, O_RDONLY | O_CLOEXEC);
+	if (older_open(&b->heap, &memory, &m->items[module].image, &m->maps, pages, &err)) {
 		snprintf(b->refused, sizeof b->refused, "%.150s", err.message);
 		return;
 	}

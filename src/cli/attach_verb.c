@@ -24,6 +24,7 @@ struct attaching {
 	struct attached *attached;
 	struct attach_calls calls;
 	bool program_ended; /* it was not left: it was gone */
+	char before[1200];  /* what the recording says about older blocks */
 };
 
 static void say_attached(const struct attaching *a)
@@ -38,13 +39,22 @@ static void say_attached(const struct attaching *a)
 		fprintf(stderr, ", at try %u", t->tries);
 	fputc('\n', stderr);
 	if (t->before[0])
-		cli_putf(stderr, "heft: %s\n", t->before);
+		cli_say(a->verb.o.verbose ? a->before : t->before);
 	if (a->verb.duration_ns)
 		snprintf(until, sizeof until, "it ends after %g s; ",
 			 (double)a->verb.duration_ns / 1e9);
 	fprintf(stderr,
 		"heft: recording; %sCtrl-C or 'heft detach %d' ends it, and the program goes on\n",
 		until, (int)a->o.pid);
+}
+
+static void describe_before(struct attaching *a)
+{
+	char details[800];
+	older_details(&a->report.older, details, sizeof details);
+	snprintf(a->before, sizeof a->before, "%s%s%s", a->report.before, details[0] ? "; " : "",
+		 details);
+	a->recorder.before = a->before;
 }
 
 static int begin(void *ctx, const char *session_dir, struct heft_error *err)
@@ -55,8 +65,10 @@ static int begin(void *ctx, const char *session_dir, struct heft_error *err)
 	a->o.sample_automatic = a->verb.o.sample_automatic;
 	a->o.follow = a->verb.o.follow;
 	int rc = attach_begin(&a->attached, &a->o, &a->report, err);
-	if (!rc)
+	if (!rc) {
+		describe_before(a);
 		say_attached(a);
+	}
 	return rc;
 }
 

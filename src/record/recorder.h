@@ -28,6 +28,8 @@ struct recorder_attach {
 	/* Everything is ready: the program may leave its file in session_dir from now on. A failure is the
 	 * reason not to record it. */
 	int (*begin)(void *ctx, const char *session_dir, struct heft_error *err);
+	/* What it had allocated before, in words: set by begin; NULL or "": not known. */
+	const char *before;
 	/* Called in every round, some 20 ms apart at most. */
 	enum recorder_wish (*wish)(void *ctx);
 	/* Called once after begin, when the recording ends: leaves the program and its forked children as

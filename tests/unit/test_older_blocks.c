@@ -156,7 +156,9 @@ static int read_all(void *ctx)
 	while (libc < m.count && !strstr(m.items[libc].path, "/libc.so"))
 		libc++;
 	assert_true(libc < m.count);
-	rc = older_open(&h, &memory, &m.items[libc].image, &m.maps, &err);
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/pagemap", target.pid);
+	rc = older_open(&h, &memory, &m.items[libc].image, &m.maps, open(path, O_RDONLY), &err);
 	assert_int_equal(rc, 0);
 	struct older_reading reading = {.limit_ns = 20ull * SECOND};
 	older_read(h, &reading, &f->running);
