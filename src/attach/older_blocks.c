@@ -24,9 +24,8 @@
 
 enum {
 	WINDOW_LEAST = 4096,
-	MARKS = 8,         /* windows to go back */
-	SETBACKS = 100,    /* of one heap */
-	HEAPS_MOST = 4096, /* of one arena */
+	MARKS = 8,      /* windows to go back */
+	SETBACKS = 100, /* of one heap */
 	FAST_MOST = 4 << 20,
 	FAST_CHUNK_MOST = 0xb0,
 	FENCE = 16, /* size of a chunk that only marks an end */
@@ -164,10 +163,13 @@ static uint64_t next_fast(struct older_heap *h, uint64_t at, unsigned bin, struc
 static void read_fast_bins(struct older_heap *h, const struct glibc_arena *a)
 {
 	struct fast_page page = {0};
+	/* More do not fit into the arena: then a list leads back into itself. */
+	uint64_t most = a->system_bytes / GLIBC_CHUNK_LEAST;
+	most = most < FAST_MOST ? most : FAST_MOST;
 	h->fast.count = 0;
 	for (unsigned bin = 0; bin < GLIBC_FAST_BINS; bin++) {
 		uint64_t at = a->fast[bin];
-		while (at && !(at & 15) && h->fast.count < FAST_MOST) {
+		while (at && !(at & 15) && h->fast.count < most) {
 			if (h->fast.count % CHECK_EVERY == CHECK_EVERY - 1 && older_late(h))
 				break;
 			at = next_fast(h, at, bin, &page);
@@ -304,15 +306,26 @@ static bool walk_main(struct older_heap *h, const struct glibc_arena *a)
 	return walk(h, from, a->top + glibc_chunk_bytes(&top), a->top);
 }
 
+/* Whether a list that is followed leads back to where it was. */
+static bool was_seen(const uint64_t *seen, unsigned count, uint64_t at)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (seen[i] == at)
+			return true;
+	return false;
+}
+
 static bool walk_heaps(struct older_heap *h, uint64_t arena_at, const struct glibc_arena *a)
 {
 	uint64_t at = a->top & ~(GLIBC_HEAP_SPAN - 1);
-	for (unsigned i = 0; at && i < HEAPS_MOST; i++) {
+	for (unsigned i = 0; at && i < OLDER_HEAPS_MOST; i++) {
 		struct glibc_heap_info info;
-		if (!glibc_read(&h->glibc, at, &info, sizeof info) || info.arena != arena_at ||
-		    info.bytes > GLIBC_HEAP_SPAN || (info.previous & (GLIBC_HEAP_SPAN - 1)))
+		if (was_seen(h->heaps, i, at) || !glibc_read(&h->glibc, at, &info, sizeof info) ||
+		    info.arena != arena_at || info.bytes > GLIBC_HEAP_SPAN ||
+		    (info.previous & (GLIBC_HEAP_SPAN - 1)))
 			return false;
 		uint64_t from = at + sizeof info;
+		h->heaps[i] = at;
 		bool with_arena = arena_at == from;
 		if (with_arena)
 			from = after_arena(from);
@@ -362,8 +375,10 @@ static void read_arenas(struct older_heap *h, struct older_totals *t)
 		struct glibc_arena a;
 		/* Others than the main one stand behind the head of a heap. */
 		if ((i && at % GLIBC_HEAP_SPAN != sizeof(struct glibc_heap_info)) ||
-		    older_late(h) || !glibc_arena_read(&h->glibc, at, &a))
+		    was_seen(h->arenas, i, at) || older_late(h) ||
+		    !glibc_arena_read(&h->glibc, at, &a))
 			break;
+		h->arenas[i] = at;
 		read_arena(h, at, &a, t);
 		at = a.next;
 		if (at == h->glibc.main_at)

@@ -4,7 +4,11 @@
 
 #include "attach/older_blocks.h"
 
-enum { OLDER_WINDOW = 256 << 10, OLDER_MAPPED_MOST = 1 << 20 };
+enum {
+	OLDER_WINDOW = 256 << 10,
+	OLDER_MAPPED_MOST = 1 << 20,
+	OLDER_HEAPS_MOST = 4096, /* of one arena: 256 GiB */
+};
 
 struct older_mapped {
 	uint64_t at, bytes;   /* the chunk, and from there to the end of its mapping */
@@ -33,6 +37,8 @@ struct older_heap {
 	size_t cache_count;
 	uint64_t key; /* marks chunks in caches; 0: not known */
 	uint64_t caches[GLIBC_THREADS_MOST];
+	uint64_t arenas[GLIBC_ARENAS_MOST]; /* those that were read: a list may lead back */
+	uint64_t heaps[OLDER_HEAPS_MOST];   /* the same of one arena */
 	uint64_t window_at;
 	size_t window_filled, window_bytes;
 	unsigned refills;

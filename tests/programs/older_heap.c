@@ -58,6 +58,8 @@ static void all_kinds(int me)
 			keep(me, block);
 	}
 	keep(me, calloc(1, 640)); /* zeros, as large as a cache */
+	row(me, 24); /* what large blocks have emptied: 13 of each row stay in fast bins */
+	row(me, 56);
 }
 
 static void free_all(int me)
