@@ -4,7 +4,8 @@
  *
  * The first line on stdout is what stop_driver's "change" wants: AT OLD NOW FROM:TO... The new code jumps to
  * a copy that does the same. threads: 8 threads call the function; across:
- * the same, and what changes is not in one word; forks: so do children that two threads
+ * the same, and what changes is not in one word; whole: the same,
+ * and it is one instruction; forks: so do children that two threads
  * make all the time; frame: the only caller is interrupted in the middle of what changes, and its
  * handler waits until stdin says "h"; inside: the only caller waits in the middle of what changes until
  * stdin says "h". Runs until stdin ends, checks every result, and says "ok N" at the end. */
@@ -35,6 +36,14 @@ extern const char triple_copy[], triple_across_copy[];
 		"push %rbp\npush %rbx\npush %rdi\nmov %rdi,%rax\njmp " name "_rest\n")
 TRIPLE("triple", "0");
 TRIPLE("triple_across", "5");
+/* One instruction changes, so nobody is ever inside: threads may run while it changes, and meet traps. */
+unsigned long triple_whole(unsigned long n);
+extern const char triple_whole_copy[];
+__asm__(".text\n.balign 64\n.skip 5\n.globl triple_whole\n.type triple_whole,@function\n"
+	"triple_whole:\nlea 1(%rdi,%rdi,2),%rax\ntriple_whole_rest:\nret\n"
+	".size triple_whole,.-triple_whole\n.balign 64\n.globl triple_whole_copy\n"
+	"triple_whole_copy:\nlea 1(%rdi,%rdi,2),%rax\njmp triple_whole_rest\n");
+static size_t changed_bytes = 6;
 static unsigned long (*tripled)(unsigned long) = triple;
 static const char *copy_of_triple = triple_copy;
 
@@ -74,7 +83,7 @@ static void print_change(const char *at, size_t bytes, const char *copy, const s
 
 static void print_triple(void)
 {
-	print_change((const char *)(size_t)tripled, 6, copy_of_triple,
+	print_change((const char *)(size_t)tripled, changed_bytes, copy_of_triple,
 		     (const size_t[]){1, 2, 3, 0});
 }
 
@@ -137,6 +146,14 @@ static void across(void)
 {
 	tripled = triple_across;
 	copy_of_triple = triple_across_copy;
+	run_threads(THREADS, call);
+}
+
+static void whole(void)
+{
+	tripled = triple_whole;
+	copy_of_triple = triple_whole_copy;
+	changed_bytes = 5;
 	run_threads(THREADS, call);
 }
 
@@ -221,11 +238,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} kinds[] = {{"threads", threads},
-		     {"across", across},
-		     {"forks", forks},
-		     {"frame", frame},
-		     {"inside", inside}};
+	} kinds[] = {{"threads", threads}, {"across", across}, {"whole", whole},
+		     {"forks", forks},     {"frame", frame},   {"inside", inside}};
 	must(argc > 1, "usage");
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -203,7 +203,7 @@ static void vfork_beside_loops(void)
 }
 
 /* 10,000 signals a second, each queued: none may be lost or come twice. Each interrupts epoll_wait, and
- * nothing else does. */
+ * nothing else does, unless there is a second argument. */
 enum { SIGNALS = 20000 };
 static volatile sig_atomic_t got, wrong_order;
 static void take_signal(int number, siginfo_t *info, void *context)
@@ -237,7 +237,8 @@ static void signals(void)
 		if (ready == 1)
 			break; /* the child has ended */
 		must(ready < 0 && errno == EINTR, "epoll_wait returned something else");
-		must(got != before, "EINTR without a handler");
+		/* Whoever is killed while it stops a process has not seen to its call yet. */
+		must(got != before || arguments[2], "EINTR without a handler");
 		rounds++;
 	}
 	must(waitpid(child, NULL, 0) == child, "wait");
