@@ -1,7 +1,7 @@
 /* The guardian does all that touches the program: it alone traces. heft itself may be
  * killed at any moment; then the socket closes, and the guardian takes out what it has
  * put in before it ends. So it must not be killed by what kills heft: it has a session
- * of its own, blocks all signals, holds no terminal and no file of heft, and is the last
+ * of its own, blocks all signals, holds no terminal, and is the last
  * that the kernel ends for lack of memory, where we may say so.
  *
  * Forked children of the program have the same code at the same addresses. They are
@@ -14,13 +14,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { ROUNDS = 5 }; /* a child may fork while its parent is seen to */
@@ -134,8 +132,9 @@ static void write_file(const char *path, const char *text)
 		close(fd);
 }
 
-/* socket becomes descriptor 3; nothing else of heft stays open. */
-static int separate(int socket)
+/* Nobody shall wait for the end of a pipe or a terminal because we have it. Other descriptors stay: libraries may have
+ * some of their own, and use them. */
+static void separate(void)
 {
 	sigset_t all;
 	sigfillset(&all);
@@ -145,21 +144,18 @@ static int separate(int socket)
 	int none = open("/dev/null", O_RDWR);
 	for (int fd = 0; fd < 3 && none >= 0; fd++)
 		dup2(none, fd);
-	if (socket != 3)
-		dup2(socket, 3);
-	syscall(SYS_close_range, 4u, ~0u, 0u);
-	fcntl(3, F_SETFD, FD_CLOEXEC);
+	if (none > 2)
+		close(none);
 	if (chdir("/"))
 		errno = 0;
 	write_file("/proc/self/oom_score_adj", "-1000");
-	return 3;
 }
 
 _Noreturn void guardian_run(int socket, const struct attach_options *o)
 {
 	struct guardian g = {.o = o};
 	uint32_t asked;
-	socket = separate(socket);
+	separate();
 	while (recv(socket, &asked, sizeof asked, 0) == sizeof asked) {
 		memset(&g.answer, 0, sizeof g.answer);
 		g.answer.rc = asked == GUARDIAN_ATTACH ? stop_run(put, &g, &g.answer.err)
