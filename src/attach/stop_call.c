@@ -145,6 +145,15 @@ static void find_candidates(struct stop *s, struct candidates *c)
 	}
 }
 
+/* Whether a thread is held that has stopped or may still. One may have stopped since take_any has looked. */
+static bool holds_any(const struct stop *s)
+{
+	for (size_t i = 0; i < s->held.count; i++)
+		if (!s->held.items[i]->child && s->held.items[i]->state != HELD_GONE)
+			return true;
+	return false;
+}
+
 static int borrow_one(struct stop *s, struct heft_error *err)
 {
 	struct candidates c;
@@ -180,7 +189,7 @@ static int borrow_one(struct stop *s, struct heft_error *err)
 			failed = taken;
 			next = 0;
 		}
-		bool none = tried == c.count && !held_poll_all(s);
+		bool none = tried == c.count && !holds_any(s);
 		if (none && failed)
 			return failed;
 		if (none && !stop_live_task(s))

@@ -496,3 +496,14 @@ def test_32_bit_program(tmp_path):
         assert process.poll() is None
     finally:
         end(process)
+
+
+def test_a_busy_thread_is_always_had():
+    """The only thread may stop between two looks at it: that is no reason to give up."""
+    process = start(["/usr/bin/python3", "-c", "while True: pass"])
+    try:
+        wait_until(lambda: status(process.pid, "State") == "R", what="it runs")
+        done = drive(process.pid, "calls", 1500, patient=False)
+        assert done.returncode == 0, done.stderr.decode()
+    finally:
+        end(process)

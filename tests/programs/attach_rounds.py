@@ -490,3 +490,67 @@ def play_round(life, number, keep=False):
     if not keep:
         path.unlink(missing_ok=True)
     return result
+
+
+# ---- heft is killed
+
+
+def helpers_of(pid):
+    """heft's processes that see to that process and still run: heft itself, and its guardian."""
+    found = []
+    for path in pathlib.Path("/proc").iterdir():
+        try:
+            words = (path / "cmdline").read_bytes().split(b"\0") if path.name.isdigit() else []
+            if b"attach" in words and str(pid).encode() in words and \
+               (path / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
+                found.append(int(path.name))
+        except OSError:
+            pass
+    return found
+
+
+def kill_round(life, moment, leaving):
+    """heft attach is killed so many seconds after its start or, leaving, after it was told to leave. Returns how far
+    it was: None, if it had ended before."""
+    path = life.folder / "killed.heft"
+    heft = start([HEFT, "attach", "--force", "-o", path, life.pid])
+    said = []
+    try:
+        if leaving:
+            must(hear(heft, "heft: recording; ", said), "heft attach failed:", said)
+            os.kill(heft.pid, signal.SIGINT)
+        time.sleep(moment)
+        ended = heft.poll() is not None
+        heft.kill()
+        # heft's own process has gone, and its guardian holds none of its files.
+        _, rest = heft.communicate(timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        raise Wrong("something of heft holds its files") from None
+    finally:
+        end_group(heft)
+    said = "".join(said) + rest.decode(errors="replace")
+    end = time.monotonic() + TIME_LIMIT
+    while helpers_of(life.pid):
+        must(time.monotonic() < end, "the guardian does not end:", helpers_of(life.pid), stacks_of(life.pid))
+        life.check_alive()
+        time.sleep(0.005)
+    life.check_alive()
+    return None if ended else said
+
+
+def check_after_kill(life):
+    """The program is whole, and the next heft finds it so."""
+    check_family(life.pid)
+    life.work_on()
+
+
+def time_of_round(life):
+    """How long attaching and leaving take here and now, in seconds."""
+    begun = time.monotonic()
+    heft = start([HEFT, "attach", "--force", "-o", life.folder / "timed.heft", life.pid])
+    said = []
+    must(hear(heft, "heft: recording; ", said), "heft attach failed:", said)
+    attached = time.monotonic()
+    os.kill(heft.pid, signal.SIGINT)
+    heft.communicate(timeout=TIME_LIMIT)
+    return attached - begun, time.monotonic() - attached
