@@ -37,6 +37,7 @@ enum {
 	BUSY_TRIES = 40,
 };
 #define LIMIT_NS 50000000ull
+#define FIRST_NS 5000000000ull /* the first thread may wait for a processor for so long */
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -52,6 +53,8 @@ struct plan {
 	uint64_t at, bytes; /* all of it: near page, then blob */
 	struct stop_change changes[WIRE_BLOB_ENTRY_COUNT];
 	size_t change_count;
+	uint64_t
+		first_thread; /* the thread pointer of the thread that the program began with; 0: not known */
 };
 
 /* ---- the plan */
@@ -244,32 +247,30 @@ static int write_all(struct plan *p, struct heft_error *err)
 
 /* ---- threads */
 
-/* Where a thread's number stands behind its thread pointer: where it does in every thread that has stopped. */
-static int find_number_offset(struct plan *p, const struct stop_thread *threads, size_t count,
-			      uint64_t *offset, struct heft_error *err)
+/* Where a thread's number stands behind its thread pointer. */
+static int find_number_offset(struct plan *p, const struct stop_thread *t, uint64_t *offset,
+			      struct heft_error *err)
 {
 	static const uint64_t known[] = {0x2d0 /* glibc */, 0x30 /* musl */};
-	enum { LOOK_AT = 4 };
-	for (unsigned k = 0; k < 2; k++) {
-		unsigned fits = 0, looked = 0;
-		for (size_t i = 0; i < count && looked < LOOK_AT; i++) {
-			int32_t number = 0;
-			if (!threads[i].stopped || !threads[i].thread_pointer)
-				continue;
-			looked++;
-			if (!stop_read(p->stop, threads[i].thread_pointer + known[k], &number,
-				       sizeof number, err))
-				fits += number == placement_number(p->o->pid, threads[i].tid);
-		}
-		if (looked && fits == looked) {
+	int32_t number, own = placement_number(p->o->pid, t->tid);
+	for (unsigned k = 0; k < 2; k++)
+		if (!stop_read(p->stop, t->thread_pointer + known[k], &number, sizeof number,
+			       err) &&
+		    number == own) {
 			*offset = known[k];
 			return 0;
 		}
-	}
 	return heft_fail(err, HEFT_EBUSY,
 			 "the threads of process %d are not as heft knows them: no number behind "
 			 "the thread pointer",
 			 p->o->pid);
+}
+
+static void note_first(void *ctx, const struct stop_thread *t)
+{
+	struct plan *p = ctx;
+	if (t->stopped && t->tid == p->o->pid)
+		p->first_thread = t->thread_pointer;
 }
 
 /* Writes down something that the blob must know. */
@@ -278,32 +279,16 @@ static int tell(struct plan *p, size_t field, uint64_t value, struct heft_error 
 	return stop_write(p->stop, p->blob.at + p->blob.shared + field, &value, sizeof value, err);
 }
 
-/* While all threads are stopped. */
-static int describe_threads(struct plan *p, struct attach_report *report, struct heft_error *err)
-{
-	const struct stop_thread *threads;
-	size_t count;
-	uint64_t offset, first = 0;
-	int rc = stop_threads(p->stop, &threads, &count);
-	if (rc)
-		return heft_fail(err, rc, "cannot list the threads of process %d", p->o->pid);
-	rc = find_number_offset(p, threads, count, &offset, err);
-	for (size_t i = 0; i < count; i++)
-		if (threads[i].tid == p->o->pid)
-			first = threads[i].thread_pointer;
-	report->threads = (uint32_t)count;
-	return rc ? rc : tell(p, offsetof(struct wire_blob, first_thread), first, err);
-}
-
 /* ---- the session */
 
 static int open_session(struct plan *p, struct heft_error *err)
 {
 	const struct wire_blob *shared = blob_image_shared(&p->blob);
 	const struct stop_thread borrowed = stop_borrowed(p->stop);
-	uint64_t offset;
+	uint64_t offset = 0;
 	int64_t result;
-	int rc = find_number_offset(p, &borrowed, 1, &offset, err);
+	note_first(p, &borrowed);
+	int rc = find_number_offset(p, &borrowed, &offset, err);
 	if (!rc)
 		rc = tell(p, offsetof(struct wire_blob, tid_offset), offset, err);
 	if (rc)
@@ -317,6 +302,16 @@ static int open_session(struct plan *p, struct heft_error *err)
 				     p->o->session_dir);
 	}
 	return rc;
+}
+
+/* The first thread's stack ends elsewhere than those of others. If it was not the one that was borrowed, it is
+ * stopped now, alone: in the freeze it may be late. */
+static int describe_first(struct plan *p, struct heft_error *err)
+{
+	int rc = 0;
+	if (!p->first_thread)
+		rc = stop_visit(p->stop, &p->o->pid, 1, FIRST_NS, note_first, p, err);
+	return rc ? rc : tell(p, offsetof(struct wire_blob, first_thread), p->first_thread, err);
 }
 
 /* ---- all of it */
@@ -348,9 +343,13 @@ static int frozen(struct plan *p,
 
 static int change_entries(struct plan *p, struct attach_report *report, struct heft_error *err)
 {
-	int rc = describe_threads(p, report, err);
-	if (!rc)
-		rc = stop_change_code(p->stop, p->changes, p->change_count, err);
+	const struct stop_thread *threads;
+	size_t count;
+	int rc = stop_threads(p->stop, &threads, &count);
+	if (rc)
+		return heft_fail(err, rc, "cannot list the threads of process %d", p->o->pid);
+	report->threads = (uint32_t)count;
+	rc = stop_change_code(p->stop, p->changes, p->change_count, err);
 	if (!rc)
 		before_look_again(&p->before, p->stop);
 	return rc;
@@ -363,6 +362,8 @@ static int fill_and_hook(struct plan *p, struct attach_report *report, struct he
 	int rc = write_all(p, err);
 	if (!rc)
 		rc = with_borrowed(p, open_session, err);
+	if (!rc)
+		rc = describe_first(p, err);
 	if (!rc)
 		before_look(&p->before, &p->modules, p->allocator.module);
 	if (!rc)

@@ -100,6 +100,15 @@ static void take_dlclose(struct target_allocator *a, const struct target_modules
 			target_functions(m, i, name, f, 1, &ignored);
 }
 
+/* A static program that can be moved (static-pie) has a list of modules as well, with itself in it. */
+static bool has_loader(const struct target_modules *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (is_called(&m->items[i], "ld-"))
+			return true;
+	return false;
+}
+
 int target_allocator_find(struct target_allocator *a, const struct target_modules *m,
 			  struct heft_error *err)
 {
@@ -115,7 +124,7 @@ int target_allocator_find(struct target_allocator *a, const struct target_module
 					 "seen already\n"
 					 "heft top %d shows them.",
 					 m->pid, m->pid);
-	if (!at)
+	if (!at || !has_loader(m))
 		return heft_fail(err, HEFT_EREFUSED,
 				 "process %d is linked statically: heft cannot attach to it yet",
 				 m->pid);

@@ -1,0 +1,199 @@
+"""What heft attach refuses: exit status 1, a line that says why, no file left behind, and a program that is as it
+was."""
+
+import ctypes
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from attach_harness import Attached, Lines, Target
+from harness import HEFT, children_of, end_group, run, start, wait_until
+
+libc = ctypes.CDLL(None, use_errno=True)
+NOBODY = 65534
+
+
+def refused(pid, folder, **others):
+    """What heft says of a process that it does not attach to."""
+    done = run([HEFT, "attach", "-o", folder / "refused.heft", pid], cwd=folder, **others)
+    said = done.stderr.decode()
+    assert done.returncode == 1 and done.stdout == b"", said
+    assert not (folder / "refused.heft").exists()
+    assert said.startswith("heft: ") and all(len(line) <= 100 for line in said.splitlines())
+    return said
+
+
+@pytest.fixture
+def started():
+    """Starts programs that are ended after the test."""
+    processes = []
+
+    def begin(command, **others):
+        processes.append(start(command, **others))
+        return processes[-1]
+
+    yield begin
+    for process in processes:
+        end_group(process)
+        process.communicate()
+
+
+@pytest.fixture
+def target(compiled, tmp_path):
+    made = Target(compiled("attach_target.c", flags=["-ldl"]), tmp_path)
+    yield made
+    made.end()
+
+
+def test_zombie(tmp_path):
+    process = subprocess.Popen(["/bin/true"])
+    wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z")
+    try:
+        assert "has ended" in refused(process.pid, tmp_path)
+    finally:
+        process.wait()
+
+
+def kernel_thread():
+    for path in pathlib.Path("/proc").iterdir():
+        try:
+            if path.name.isdigit() and int((path / "stat").read_text().rsplit(")", 1)[1].split()[6]) & 0x200000:
+                return int(path.name)
+        except OSError:
+            pass
+    return None
+
+
+def test_kernel_thread(tmp_path):
+    pid = kernel_thread()
+    if not pid:
+        pytest.skip("no threads of the kernel are to be seen here (pid namespaces)")
+    assert "is a thread of the kernel" in refused(pid, tmp_path)
+
+
+def test_a_thread_is_no_process(tmp_path, started, compiled):
+    """The number of a thread names no process."""
+    process = started(["/usr/bin/python3", "-c", "import threading, time\n"
+                       "threading.Thread(target=time.sleep, args=(600,)).start(); print('x', flush=True)"])
+    assert process.stdout.readline() == b"x\n"
+    [tid] = [int(t) for t in os.listdir(f"/proc/{process.pid}/task") if int(t) != process.pid]
+    assert f"{tid} is a thread of process {process.pid}" in refused(tid, tmp_path)
+
+
+def test_process_of_another_user(target, public_heft, tmp_path):
+    """nobody may not attach to root's process."""
+    if os.geteuid():
+        pytest.skip("only root can be another user")
+    tmp_path.chmod(0o777)
+    said = run([public_heft, "attach", "-o", "/dev/shm/refused.heft", target.pid], preexec_fn=lambda: (
+        os.setgroups([]), os.setgid(NOBODY), os.setuid(NOBODY)))
+    assert said.returncode == 1, said.stderr
+    words = said.stderr.decode()
+    assert "belongs to another user (uid 0)" in words and "as root" in words, words
+    target.do("alloc 1 10")
+
+
+def test_traced_by_another(target, tmp_path):
+    """As gdb and strace do. They are named."""
+    tracer = start([sys.executable, "-c", "import ctypes, sys, time\n"
+                    f"assert ctypes.CDLL(None).ptrace(0x4206, {target.pid}, None, None) == 0\n"
+                    "print('traces', flush=True); time.sleep(600)"])
+    try:
+        if Lines(tracer.stdout).next() != "traces":
+            pytest.skip("this machine does not permit to trace a process")
+        said = refused(target.pid, tmp_path)
+        assert "is already traced" in said and f"process {tracer.pid} (" in said
+        target.do("alloc 1 10")
+    finally:
+        end_group(tracer)
+        tracer.communicate()
+    heft = Attached(target, heft=HEFT)
+    heft.signal()
+    heft.end()
+
+
+def test_attached_already(target, tmp_path):
+    heft = Attached(target, heft=HEFT)
+    said = refused(target.pid, tmp_path)
+    assert "is being recorded already" in said and f"process {heft.process.pid} is attached" in said
+    target.do("alloc 3 10")
+    heft.signal()
+    heft.end()
+    assert heft.report()["totals"]["allocations"] == 3
+
+
+@pytest.mark.parametrize("options", [[], ["--sample"]])
+def test_started_with_heft_run(compiled, tmp_path, started, options):
+    heft = started([HEFT, "run", "-q", *options, "-o", tmp_path / "run.heft", "--",
+                    compiled("attach_target.c", flags=["-ldl"]), tmp_path], stdin=subprocess.PIPE)
+    assert Lines(heft.stdout).next() == "ready"
+    [pid] = children_of(heft.pid)
+    assert "profiled by heft already" in refused(pid, tmp_path)
+    heft.stdin.close()
+    heft.stdin = None
+    heft.communicate(timeout=60)
+    assert heft.returncode == 0
+
+
+def test_the_inside_of_a_heft_that_is_gone(compiled, tmp_path, started):
+    """heft run was killed: its library is still in the program."""
+    heft = started([HEFT, "run", "-q", "-o", tmp_path / "run.heft", "--",
+                    compiled("attach_target.c", flags=["-ldl"]), tmp_path], stdin=subprocess.PIPE)
+    assert Lines(heft.stdout).next() == "ready"
+    [pid] = children_of(heft.pid)
+    os.kill(heft.pid, signal.SIGKILL)
+    try:
+        said = refused(pid, tmp_path)
+        assert "was started with heft" in said or "profiled by heft already" in said
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_static(compiled, tmp_path, started):
+    """A program without a loader, whether it can be moved in memory or not."""
+    for flags in (["-static"], ["-static-pie"]):
+        program = compiled("attach_target.c", flags=flags, output="target" + flags[0])
+        process = started([program, tmp_path], stdin=subprocess.PIPE)
+        assert Lines(process.stdout).next() == "ready"
+        assert "is linked statically" in refused(process.pid, tmp_path)
+
+
+def test_thirty_two_bits(tmp_path, started):
+    """By hand: a program that only waits, as small as one can be."""
+    #  mov $29 (pause), %eax; int $0x80; jmp back
+    code = bytes.fromhex("b81d000000cd80ebf7")
+    header = b"\x7fELF\x01\x01\x01" + bytes(9) + bytes.fromhex(
+        "0200 0300 01000000 54800408 34000000 00000000 00000000 3400 2000 0100 0000 0000 0000".replace(" ", ""))
+    size = (52 + 32 + len(code)).to_bytes(4, "little")
+    segment = bytes.fromhex("01000000 00000000 00800408 00800408".replace(" ", "")) + size + size + bytes.fromhex(
+        "05000000 00100000".replace(" ", ""))
+    program = tmp_path / "small"
+    program.write_bytes(header + segment + code)
+    program.chmod(0o755)
+    try:
+        process = started([program])
+    except OSError:
+        pytest.skip("this machine does not run 32-bit programs (mounted or built without)")
+    assert "is a 32-bit program" in refused(process.pid, tmp_path)
+    assert process.poll() is None
+
+
+def test_seccomp_strict(compiled, tmp_path, started):
+    """Where read, write and exit are all that is allowed, any call of heft's would be its death."""
+    process = started(["/usr/bin/python3", "-c", "import ctypes, os\n"
+                       "os.write(1, b'x\\n'); ctypes.CDLL(None).prctl(22, 1, 0, 0, 0); os.read(0, 1)"],
+                      stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"x\n"
+    wait_until(lambda: "Seccomp:\t1" in pathlib.Path(f"/proc/{process.pid}/status").read_text())
+    assert "seccomp" in refused(process.pid, tmp_path)
+    assert process.poll() is None
+
+
+def test_itself(tmp_path):
+    """Its own number it knows only when it has begun: a shell's exec keeps it."""
+    done = run(["/bin/sh", "-c", f'exec "{HEFT}" attach $$'], cwd=tmp_path)
+    assert done.returncode == 2 and b"is heft itself" in done.stderr
