@@ -9,6 +9,7 @@
 #   make fuzz      run every fuzz target with libFuzzer, FUZZ_SECONDS=60 each (docs/fuzzing.md)
 #   make format    write every source as .clang-format says
 #   make bench     measure against heaptrack, side by side; ARGS=--instructions and others go to bench.py
+#   make campaign  attach to hard programs for hours (docs/attach.md); ARGS go to attach_campaign.py
 #   make install   DESTDIR= PREFIX=/usr/local
 #   make clean
 PREFIX ?= /usr/local
@@ -17,7 +18,7 @@ BUILD := build
 PYTHON := /usr/bin/python3
 MESON := $(if $(wildcard /usr/bin/meson),/usr/bin/meson,meson)
 
-.PHONY: all built page setup demo test fresh fuzz format bench install clean
+.PHONY: all built page setup demo test fresh fuzz format bench campaign install clean
 
 all: built
 	@tools/configure.sh $(BUILD) say
@@ -58,6 +59,11 @@ bench:
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) tests/bench/bench.py $(ARGS)
+
+campaign:
+	@tools/setup.sh bench
+	@$(MAKE) --no-print-directory all
+	@HEFT_BUILD=$(abspath $(BUILD)) $(PYTHON) tests/campaign/attach_campaign.py $(ARGS)
 
 install: all
 	@$(MESON) configure $(BUILD) --prefix $(PREFIX)

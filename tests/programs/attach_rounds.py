@@ -131,19 +131,6 @@ def descriptors(pid):
     return sorted(found)
 
 
-def guardians(pid=None):
-    """Processes that are called heft-guardian and still run."""
-    found = []
-    for path in pathlib.Path("/proc").iterdir():
-        try:
-            if path.name.isdigit() and (path / "comm").read_text() == "heft-guardian\n" and \
-               (path / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
-                found.append(int(path.name))
-        except OSError:
-            pass
-    return found
-
-
 # ---- programs
 
 
@@ -451,8 +438,8 @@ def hear(process, words, said):
 def play_round(life, number, keep=False):
     """One round; raises Wrong if something does not hold. keep: the recording's path is in the result."""
     path = life.folder / f"round{number}.heft"
-    before = whole_map(life.pid), files_mapped(life.pid), descriptors(life.pid)
     life.work_on()
+    before = whole_map(life.pid), files_mapped(life.pid), descriptors(life.pid)
     heft = start([HEFT, "attach", "--force", "-o", path, *life.options, life.pid])
     lines, refused = [], False
     try:
@@ -490,6 +477,24 @@ def play_round(life, number, keep=False):
     if not keep:
         path.unlink(missing_ok=True)
     return result
+
+
+def attach_again(life, times):
+    """heft comes and goes, one after the other without a pause. Returns the pauses in ms."""
+    pauses = []
+    life.work_on()
+    before = whole_map(life.pid), descriptors(life.pid)
+    for i in range(times):
+        done = run([HEFT, "attach", "--force", "--duration", "1ms", "-o", life.folder / "again.heft", life.pid])
+        said = done.stderr.decode(errors="replace")
+        life.check_alive()
+        must(done.returncode == 0, f"time {i}: heft ended with", done.returncode, said)
+        check_family(life.pid)
+        pauses += [float(f) for f in re.findall(r"stood still for ([\d.]+) ms", said)]
+    must(not life.steady_map or before == (whole_map(life.pid), descriptors(life.pid)), "the map has changed:",
+         sorted(set(before[0]) ^ set(whole_map(life.pid))))
+    life.work_on()
+    return pauses
 
 
 # ---- heft is killed
