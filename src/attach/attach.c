@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,13 +41,27 @@ static int ask(struct attached *a, uint32_t what, struct attach_report *report,
 	       struct heft_error *err)
 {
 	struct guardian_answer answer;
+	struct iovec part = {&answer, sizeof answer};
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof control};
 	ssize_t n = -1;
 	if (send(a->socket, &what, sizeof what, MSG_NOSIGNAL) == sizeof what)
-		while ((n = recv(a->socket, &answer, sizeof answer, 0)) < 0 && errno == EINTR)
+		while ((n = recvmsg(a->socket, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
 			;
 	if (n != sizeof answer)
 		return heft_fail(err, HEFT_EIO, "heft's own process beside the program has ended");
 	*report = answer.report;
+	const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&report->list_fd, CMSG_DATA(c), sizeof(int));
+	else
+		report->listed = 0; /* no descriptor was free, or none was sent */
 	if (answer.rc)
 		*err = answer.err;
 	return answer.rc;

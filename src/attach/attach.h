@@ -15,6 +15,7 @@ struct attach_options {
 	const char *session_dir;
 	uint64_t sample_bytes; /* 0: every allocation */
 	bool sample_automatic, follow;
+	bool older; /* list the blocks that the program has; it stands still meanwhile */
 };
 
 struct attach_report {
@@ -23,7 +24,11 @@ struct attach_report {
 	char before
 		[200]; /* attaching: what the program had allocated before, in words; "": not known */
 	struct older_totals older; /* the same in numbers; no arena: not known */
-	char left[200];            /* detaching: what had to stay, in words; "": nothing */
+	/* If they were to be listed: how many there are, each a struct older_block in a file in memory, which is the
+	 * caller's to close; and how long the program stood still for that. 0 blocks: there is no file. */
+	uint64_t listed, listing_ns;
+	int list_fd;
+	char left[200]; /* detaching: what had to stay, in words; "": nothing */
 };
 
 struct attached;

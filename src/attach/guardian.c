@@ -151,6 +151,31 @@ static void separate(void)
 	write_file("/proc/self/oom_score_adj", "-1000");
 }
 
+/* The list of older blocks goes with the answer. */
+static bool answer(int socket, const struct guardian_answer *a)
+{
+	struct iovec part = {(void *)(uintptr_t)a, sizeof *a};
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	if (a->report.listed) {
+		message.msg_control = &control;
+		message.msg_controllen = sizeof control;
+		control.head = (struct cmsghdr){
+			.cmsg_len = CMSG_LEN(sizeof(int)),
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS,
+		};
+		memcpy(CMSG_DATA(&control.head), &a->report.list_fd, sizeof(int));
+	}
+	bool sent = sendmsg(socket, &message, MSG_NOSIGNAL) >= 0;
+	if (a->report.listed)
+		close(a->report.list_fd);
+	return sent;
+}
+
 _Noreturn void guardian_run(int socket, const struct attach_options *o)
 {
 	struct guardian g = {.o = o};
@@ -160,8 +185,8 @@ _Noreturn void guardian_run(int socket, const struct attach_options *o)
 		memset(&g.answer, 0, sizeof g.answer);
 		g.answer.rc = asked == GUARDIAN_ATTACH ? stop_run(put, &g, &g.answer.err)
 						       : detach(&g);
-		if (send(socket, &g.answer, sizeof g.answer, MSG_NOSIGNAL) < 0 ||
-		    asked == GUARDIAN_DETACH)
+		bool sent = answer(socket, &g.answer);
+		if (!sent || asked == GUARDIAN_DETACH)
 			break;
 	}
 	detach(&g);

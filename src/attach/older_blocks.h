@@ -11,6 +11,11 @@ enum {
 	OLDER_ARENAS = 16,  /* whose own sums are kept: the largest ones */
 };
 
+/* A block in use, in a list of them */
+struct older_block {
+	uint64_t at, bytes;
+};
+
 struct older_sum {
 	uint64_t blocks, bytes;
 };

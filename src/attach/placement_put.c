@@ -365,7 +365,7 @@ static int fill_and_hook(struct plan *p, struct attach_report *report, struct he
 	if (!rc)
 		rc = describe_first(p, err);
 	if (!rc)
-		before_look(&p->before, &p->modules, p->allocator.module);
+		before_look(&p->before, &p->modules, p->allocator.module, p->o->older);
 	if (!rc)
 		rc = frozen(p, change_entries, report, err);
 	if (!rc)

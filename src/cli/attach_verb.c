@@ -8,6 +8,7 @@
 #include "cli/record_verb.h"
 
 #include "attach/attach.h"
+#include "hosted/number_words.h"
 #include "session/attach_call.h"
 #include "session/owner.h"
 
@@ -40,6 +41,11 @@ static void say_attached(const struct attaching *a)
 	fputc('\n', stderr);
 	if (t->before[0])
 		cli_say(a->verb.o.verbose ? a->before : t->before);
+	if (t->listed)
+		fprintf(stderr,
+			"heft: listed %s of them; %.2f ms of the time it stood still were for "
+			"that\n",
+			words_many(t->listed, "block", "blocks").text, (double)t->listing_ns / 1e6);
 	if (a->verb.duration_ns)
 		snprintf(until, sizeof until, "it ends after %g s; ",
 			 (double)a->verb.duration_ns / 1e9);
@@ -55,6 +61,8 @@ static void describe_before(struct attaching *a)
 	snprintf(a->before, sizeof a->before, "%s%s%s", a->report.before, details[0] ? "; " : "",
 		 details);
 	a->recorder.before = a->before;
+	a->recorder.older_blocks = a->report.listed;
+	a->recorder.older_fd = a->report.list_fd;
 }
 
 static int begin(void *ctx, const char *session_dir, struct heft_error *err)
@@ -120,6 +128,15 @@ static int check_free(pid_t pid, struct heft_error *err)
 	return 0;
 }
 
+static int set_option(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct attaching *a = ctx;
+	if (option->id != CLI_OPT_OLDER)
+		return record_verb_set(&a->verb, option, value);
+	a->o.older = true;
+	return 0;
+}
+
 int cmd_attach(int argc, char **argv)
 {
 	struct attaching a = {.verb = {.verb = cli_verb_find("attach"),
@@ -131,11 +148,15 @@ int cmd_attach(int argc, char **argv)
 	const char *warning = NULL;
 	char blob[4096];
 	int first;
-	int rc = cli_parse_options(a.verb.verb, argc, argv, record_verb_set, &a.verb, &first);
+	int rc = cli_parse_options(a.verb.verb, argc, argv, set_option, &a, &first);
 	if (rc != CLI_GO_ON)
 		return rc;
 	if ((rc = record_verb_check(&a.verb)))
 		return rc;
+	if (a.o.older && a.verb.o.sample_bytes)
+		return cli_usage_error(a.verb.verb,
+				       "--older needs every allocation: it does not go "
+				       "with --sample");
 	if (first >= argc)
 		return cli_usage_error(a.verb.verb, "no process given");
 	if (argc - first > 1)

@@ -106,6 +106,8 @@ static const struct cli_option run_options[] = {
 static const struct cli_option attach_options[] = {
 	{CLI_OPT_DURATION, "duration", 0, CLI_ARG, "TIME",
 	 "end the recording after TIME (default: when the program ends, or at Ctrl-C)", false},
+	{CLI_OPT_OLDER, "older", 0, CLI_NO_ARG, NULL,
+	 "list the blocks from before too; the program stands still meanwhile", false},
 	OPTIONS_RECORDING("keep serving for TIME after the recording"),
 	END,
 };

@@ -30,6 +30,10 @@ struct recorder_attach {
 	int (*begin)(void *ctx, const char *session_dir, struct heft_error *err);
 	/* What it had allocated before, in words: set by begin; NULL or "": not known. */
 	const char *before;
+	/* The blocks that it has, set by begin: so many pairs of address and usable bytes in a file in memory, which
+	 * the recorder closes. 0: not known. */
+	uint64_t older_blocks;
+	int older_fd;
 	/* Called in every round, some 20 ms apart at most. */
 	enum recorder_wish (*wish)(void *ctx);
 	/* Called once after begin, when the recording ends: leaves the program and its forked children as

@@ -146,6 +146,9 @@ bool recorder_children_missing(const struct recorder *r);
 /* Copies its live and peak numbers into entry.shown, under the lock, for other threads. */
 void recorder_show_exact(struct process *p);
 
+/* recorder_older.c: the blocks that an attached program had before, if they are known. */
+void recorder_take_older(struct recorder *r, struct process *p);
+
 /* recorder_notes.c: what the recording says in words of itself. */
 void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const char *text);
 /* Before the next one: what was not recorded goes into the process's facts. */

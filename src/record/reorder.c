@@ -200,7 +200,11 @@ static void end_unseen(struct reorder *r, const struct reorder_now *now, const s
 		       uint64_t tsc)
 {
 	live_blocks_remove(&r->blocks, b->addr);
-	r->unknown_frees++;
+	/* The free of an older block may have begun before heft was attached. */
+	if (r->older_site && b->site == r->older_site - 1)
+		r->older_frees++;
+	else
+		r->unknown_frees++;
 	emit_end(r, now, b, &(struct ending){.tsc = tsc, .thread = b->thread, .op = TRACE_FREE});
 }
 

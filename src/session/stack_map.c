@@ -214,6 +214,16 @@ static int add_site(struct stack_map *m, const struct trace_site *s, uint32_t *i
 	return 0;
 }
 
+int stack_map_named_site(struct stack_map *m, const char *name, uint32_t *site)
+{
+	struct trace_node node = {.parent = TRACE_NONE};
+	struct trace_site s = {.via = TRACE_VIA_MALLOC};
+	int rc = module_id(m, name, strlen(name), (const uint8_t *)"", 0, &node.module);
+	if (!rc)
+		rc = add_node(m, &node, &s.node);
+	return rc ? rc : add_site(m, &s, site);
+}
+
 static int grow_known(struct process_stacks *p, uint32_t id)
 {
 	uint32_t n = p->known ? p->known : 1024;

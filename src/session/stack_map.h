@@ -57,6 +57,8 @@ void stack_map_fini(struct stack_map *m);
 void stack_map_write(struct stack_map *m, struct trace_writer *w);
 void process_stacks_fini(struct process_stacks *p);
 
+/* The site of blocks whose call stack nobody knows, under a name of heft's own, in the place of a module. */
+int stack_map_named_site(struct stack_map *m, const char *name, uint32_t *site);
 /* Reads new entries of the module log. HEFT_EFORMAT if they make no sense. */
 int process_stacks_read_log(struct stack_map *m, struct process_stacks *p);
 /* The site of node `id`, which a record names. HEFT_EFORMAT: there is no such node. */
