@@ -387,7 +387,8 @@ struct profile_run {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
-	bool attached;        /* heft came while it ran: older blocks are not in the profile */
+	bool attached;        /* heft came while it ran: older blocks are not in the profile, */
+	bool older_listed;    /* or are a site of their own */
 	bool oom_killed;      /* by the kernel, for lack of memory */
 	bool limit_is_cgroup; /* the limit is its cgroup's, not all of the machine's memory */
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */

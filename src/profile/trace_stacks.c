@@ -138,6 +138,19 @@ struct name_sources {
 	uint32_t map_count;
 };
 
+/* Blocks that a program had before heft was attached */
+static int name_older(struct profile *p, struct places *ps, struct place **order, uint32_t count)
+{
+	struct symbol_frame frame = {
+		.function = name_pool_add(p->names, "before heft was attached")};
+	const struct symbol_query q = {.frames = &frame, .frame_count = 1};
+	int rc = frame.function ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		rc = keep_place(p, ps, order[i], &q);
+	p->run.older_listed = true;
+	return rc;
+}
+
 /* order[0..count) are the places of one module, by address. */
 static int symbolise_module(struct profile *p, struct places *ps, struct place **order,
 			    uint32_t count, const struct name_sources *from)
@@ -145,6 +158,8 @@ static int symbolise_module(struct profile *p, struct places *ps, struct place *
 	struct profile_module *pm = &p->stacks.modules[order[0]->module];
 	struct symbol_module_id id = {pm->path, pm->build_id, pm->build_id_len};
 	struct symbol_outcome outcome;
+	if (strcmp(pm->path, TRACE_OLDER_MODULE) == 0)
+		return name_older(p, ps, order, count);
 	struct symbol_query *queries = calloc(count, sizeof *queries);
 	if (!queries)
 		return HEFT_ENOMEM;

@@ -9,8 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char older_name[] = "[before heft was attached]";
-
 struct older_entry {
 	uint64_t at, bytes;
 };
@@ -47,7 +45,7 @@ void recorder_take_older(struct recorder *r, struct process *p)
 		return;
 	size_t bytes = (size_t)o->older_blocks * sizeof(struct older_entry);
 	const struct older_entry *list = mmap(NULL, bytes, PROT_READ, MAP_SHARED, o->older_fd, 0);
-	if (list == MAP_FAILED || stack_map_named_site(&d->stacks, older_name, &site)) {
+	if (list == MAP_FAILED || stack_map_named_site(&d->stacks, TRACE_OLDER_MODULE, &site)) {
 		recorder_note(r, TRACE_NOTE_LOST, p->index,
 			      "no memory for the blocks from before heft was attached");
 		return;

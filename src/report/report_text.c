@@ -260,11 +260,13 @@ static void print_threads(FILE *out, const struct profile *p, const struct repor
 		row(out, o, "processes", "%s", words_count(processes).text);
 }
 
-/* What the program had before is in none of the numbers. */
+/* What the program had before is in none of the numbers, unless it was listed. */
 static void print_attached(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	if (p->run.attached && p->run.rate_bytes)
 		row(out, o, "attached", "while it ran: what it had before is not known");
+	else if (p->run.attached && p->run.older_listed)
+		row(out, o, "attached", "while it ran: blocks from before are a site of their own");
 	else if (p->run.attached)
 		row(out, o, "attached",
 		    "while it ran: it freed %s from before, others are not known",

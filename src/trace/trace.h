@@ -18,6 +18,10 @@
 #define TRACE_NONE UINT32_MAX
 
 /* One loaded ELF object (or a JIT region, vdso ...) */
+/* Not a module: its one place in code stands for all that made the blocks which a program had before heft was attached
+ * (heft attach --older). */
+#define TRACE_OLDER_MODULE "[before]"
+
 struct trace_module {
 	const char *path;
 	const uint8_t *build_id;
