@@ -104,6 +104,16 @@ static bool is_main_arena(const struct glibc_arena *a, uint64_t at)
 	return empty >= EMPTY_LEAST && is_block(a->next) && (a->top == 0 || is_block(a->top));
 }
 
+/* Before the first malloc: zeros, one thread, and an arena that follows itself. */
+static bool is_unused_arena(const struct glibc_arena *a, uint64_t at)
+{
+	struct glibc_arena wanted;
+	memset(&wanted, 0, sizeof wanted);
+	wanted.next = at;
+	wanted.threads = 1;
+	return memcmp(a, &wanted, sizeof wanted) == 0;
+}
+
 static bool is_power(uint64_t n)
 {
 	return (n & (n - 1)) == 0;
@@ -133,14 +143,13 @@ static void find_in_data(struct glibc_heap *g, uint64_t at, const uint8_t *data,
 {
 	for (size_t i = 0; i + sizeof(struct glibc_arena) <= bytes && !g->main_at; i += 8) {
 		struct glibc_arena a;
-		uint64_t last, next;
+		uint64_t next;
 		/* Most places are given up here. */
-		memcpy(&last, data + i + offsetof(struct glibc_arena, bins[GLIBC_BINS - 1]), 8);
 		memcpy(&next, data + i + offsetof(struct glibc_arena, next), 8);
-		if (!is_block(last) || !is_block(next))
+		if (!is_block(next))
 			continue;
 		memcpy(&a, data + i, sizeof a);
-		if (is_main_arena(&a, at + i))
+		if (is_main_arena(&a, at + i) || is_unused_arena(&a, at + i))
 			g->main_at = at + i;
 	}
 	for (unsigned usual = 2; usual-- > 0;)
