@@ -43,6 +43,7 @@ BEGAN = time.monotonic()
 # A test may be skipped if one of these is missing. Everything else is required; tools/setup.sh installs it.
 OPTIONAL = [re.compile(pattern) for pattern in (
     r"\b(rustc|cargo|Rust)\b",  # and crates, which come from a registry
+    r"\bnginx\b",  # its package starts a server
     r"\bpromtool\b", r"\bJava\b",
     r"\b(only|needs) root\b",  # more than one user
     r"\bmount(ed|ing)\b", r"open mapped files", r"memory cgroup", r"pid namespaces",

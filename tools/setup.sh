@@ -16,14 +16,13 @@ libncurses-dev libzydis-dev python3'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3-pytest binutils mandoc bash perl git
 sqlite3 jq gdb libjemalloc2 libmimalloc-dev libgoogle-perftools-dev clang libclang-rt-dev curl
 libxml2-utils llvm clang-format-19 dwz xz-utils libdebuginfod-dev zstd tmux bc lsof openssl
-python3-jsonschema'
+python3-jsonschema redis-tools'
 # PROGRAM:PACKAGE: the program may also come from elsewhere (and may then conflict with the package).
 # The page needs these; without them everything else works.
 page='node:nodejs npm:npm'
 # Other tools, whose files and views the tests compare with heft's. `make test` fails without them.
 peers='chromium:chromium go:golang-go protoc:protobuf-compiler valgrind:valgrind heaptrack:heaptrack
 jeprof:libjemalloc-dev google-pprof:google-perftools dwp:binutils-gold :fonts-dejavu-core'
-bench='redis-tools'
 
 missing() {
 	for package in "$@"; do
@@ -69,7 +68,7 @@ check)
 	echo "      install them with: make setup   (or: apt-get install$lacking)" >&2
 	exit 1 ;;
 build) wanted=$build programs=$page ;;
-bench) wanted="$build $tests $bench" programs="$page $peers" ;;
+bench) wanted="$build $tests" programs="$page $peers" ;;
 all) wanted="$build $tests" programs="$page $peers" ;;
 *)
 	echo "usage: setup.sh [build|all|bench|check|lacking]" >&2

@@ -8,6 +8,7 @@ stood still, and what failed. Takes hours; the tests have a few rounds of each.
 A program that fails is started anew and the campaign goes on. The exit status is 0 only if nothing failed."""
 
 import argparse
+import os
 import pathlib
 import random
 import shutil
@@ -20,12 +21,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "programs")
 
 from attach_rounds import (KINDS, MISSING, Wrong, attach_again, check_after_kill, kill_round, make_life,  # noqa: E402
                            play_round, time_of_round)
-from harness import Compiler, end_group  # noqa: E402
+from harness import Compiler, children_of, end_group  # noqa: E402
 
 BURNER = "while :; do :; done"
 KILLED = ["throws", "family", "threads", "blocked", "python"]
 HOPELESS = 5  # failures in a row
 AGAIN = ["blocked", "throws", "late-family"]
+
+
+def reap_guardians():
+    """We are who inherits heft's guardians; thousands of their zombies would fill the table of processes."""
+    for pid in children_of(os.getpid()):
+        try:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text() == "heft-guardian\n":
+                os.waitpid(pid, os.WNOHANG)
+        except OSError:
+            pass
 
 
 class Campaign:
@@ -46,6 +57,7 @@ class Campaign:
                 print(f"{kind}: {in_a_row} failures in a row, no more of it")
                 break
             in_a_row += 1
+            reap_guardians()
             try:
                 life = life or make_life(kind, self.compiled, self.folder)
                 results.append(work(life, i))
