@@ -27,7 +27,11 @@
 #define LIMIT_NS 50000000ull
 #define LOOK_NS 1000000000ull     /* how long to wait for threads that have no processor */
 #define PATIENCE_NS 3000000000ull /* how long a thread may stay inside */
-enum { ENTRIES = WIRE_BLOB_ENTRY_COUNT, NEAR_MOST = 1 << 20 };
+enum {
+	ENTRIES = WIRE_BLOB_ENTRY_COUNT,
+	NEAR_MOST = 1 << 20,
+	BORROW_TRIES = 5, /* 2 s each: the code is as before, nobody waits but heft */
+};
 
 struct removal {
 	pid_t pid;
@@ -294,7 +298,9 @@ static int unmap_session(struct removal *r, struct heft_error *err)
 static int unmap_all(struct removal *r, struct heft_error *err)
 {
 	struct heft_error returning;
-	int rc = stop_borrow(r->stop, err);
+	int rc = HEFT_EBUSY;
+	for (int i = 0; i < BORROW_TRIES && rc == HEFT_EBUSY; i++)
+		rc = stop_borrow(r->stop, err);
 	if (rc)
 		return rc;
 	rc = unmap_owned(r, err);

@@ -190,15 +190,19 @@ static int borrow_one(struct stop *s, struct heft_error *err)
 			next = 0;
 		}
 		bool none = tried == c.count && !holds_any(s);
-		if (none && failed)
+		if (none && failed && failed != HEFT_EBUSY)
 			return failed;
 		if (none && !stop_live_task(s))
 			break;
-		if (none || now - begin > BORROW_NS)
+		if (now - begin > BORROW_NS)
 			return heft_fail(err, HEFT_EBUSY,
 					 "no thread of process %d has stopped within %llu ms",
 					 s->pid, (unsigned long long)(BORROW_NS / MS));
-		if (taken == 1)
+		if (none) { /* all have ended, as threads do: there are others by now */
+			find_candidates(s, &c);
+			tried = 0;
+		}
+		if (none || taken == 1)
 			held_nap();
 	}
 	return stop_ended(s, err);

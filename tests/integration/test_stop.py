@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from attach_rounds import make_life
 from harness import BUILD, end_group, run, start, wait_until
 
 DRIVER = BUILD / "tests" / "integration" / "stop_driver"
@@ -507,3 +508,14 @@ def test_a_busy_thread_is_always_had():
         assert done.returncode == 0, done.stderr.decode()
     finally:
         end(process)
+
+
+def test_threads_that_end_while_they_are_asked(compiled, tmp_path):
+    """All that were there when heft looked may have ended when it asks them to stop: there are others."""
+    life = make_life("threads", compiled, tmp_path)
+    try:
+        done = drive(life.pid, "calls", 400, patient=False)
+        assert done.returncode == 0, done.stderr.decode()
+        life.end()
+    finally:
+        life.stop()
