@@ -504,7 +504,7 @@ def test_a_busy_thread_is_always_had():
     process = start(["/usr/bin/python3", "-c", "while True: pass"])
     try:
         wait_until(lambda: status(process.pid, "State") == "R", what="it runs")
-        done = drive(process.pid, "calls", 1500, patient=False)
+        done = drive(process.pid, "calls", 500, patient=False)
         assert done.returncode == 0, done.stderr.decode()
     finally:
         end(process)
