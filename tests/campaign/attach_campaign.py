@@ -25,6 +25,7 @@ from harness import Compiler, children_of, end_group  # noqa: E402
 
 BURNER = "while :; do :; done"
 KILLED = ["throws", "family", "threads", "blocked", "python"]
+FAULTS = (Wrong, OSError, subprocess.SubprocessError, AssertionError)
 HOPELESS = 5  # failures in a row
 AGAIN = ["blocked", "throws", "late-family"]
 
@@ -52,26 +53,30 @@ class Campaign:
     def repeat(self, what, kind, times, work):
         """Calls work(life, i) so many times; a failure costs the program its life. Returns what work returned."""
         results, life, in_a_row = [], None, 0
-        for i in range(times):
-            if in_a_row == HOPELESS:
-                print(f"{kind}: {in_a_row} failures in a row, no more of it")
-                break
-            in_a_row += 1
-            reap_guardians()
-            try:
-                life = life or make_life(kind, self.compiled, self.folder)
-                results.append(work(life, i))
-                in_a_row = 0
-            except (Wrong, OSError, subprocess.SubprocessError, AssertionError) as error:
-                self.failed(f"{what}, {kind}, {i}", error)
-                if life:
-                    life.stop()
-                life = None
         try:
+            for i in range(times):
+                if in_a_row == HOPELESS:
+                    print(f"{kind}: {in_a_row} failures in a row, no more of it")
+                    break
+                in_a_row += 1
+                reap_guardians()
+                try:
+                    life = life or make_life(kind, self.compiled, self.folder)
+                    results.append(work(life, i))
+                    in_a_row = 0
+                except FAULTS as error:
+                    self.failed(f"{what}, {kind}, {i}", error)
+                    if life:
+                        life.stop()
+                    life = None
+            try:
+                if life:
+                    life.end()
+            except FAULTS as error:
+                self.failed(f"{what}, {kind}, at its end", error)
+        finally:
             if life:
-                life.end()
-        except (Wrong, OSError, subprocess.SubprocessError) as error:
-            self.failed(f"{what}, {kind}, at its end", error)
+                life.stop()
         return results
 
 
