@@ -3,15 +3,30 @@ nothing else, so the numbers are known to the unit. tests/unit/test_older_blocks
 
 import glob
 import os
+import pathlib
 import re
 
 import pytest
 
 from attach_harness import Attached, Target
-from harness import HEFT, check_sums, run
+from harness import HEFT, check_sums, children_of, run, wait_until
 from test_attach_counts import may_trace
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
+
+
+@pytest.fixture(autouse=True)
+def guardians_end():
+    """What looks after the program ends a moment after heft."""
+    yield
+
+    def attached(pid):
+        try:
+            return b"\0attach\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+    wait_until(lambda: not any(attached(pid) for pid in children_of(os.getpid())))
 
 
 @pytest.fixture
