@@ -60,7 +60,10 @@ OPTIONAL_UNIT = {"knows_when_privileges_hide_the_preload": "only root can give f
                  "test_vdso": "the kernel gives no vdso",
                  "a_deleted_library_and_root": "only root may open mapped files",
                  "an_object_that_is_loaded_twice_is_two_modules": "a sanitizer does not allow dlmopen",
-                 "functions_of_other_allocators": "no other allocator is installed"}
+                 "functions_of_other_allocators": "no other allocator is installed",
+                 "every_kind_of_block": "this machine does not allow ptrace",
+                 "more_than_one_heap": "this machine does not allow ptrace",
+                 "while_all_allocate": "this machine does not allow ptrace"}
 
 # --smoke runs this part: names of meson tests, or what pytest gets after the folder's name.
 SMOKE = {

@@ -32,7 +32,8 @@ enum {
 	CHECK_EVERY = 256,
 };
 
-unsigned older_class(uint64_t bytes)
+/* The class of a block */
+static unsigned older_class(uint64_t bytes)
 {
 	unsigned class = 0;
 	while (class + 1 < OLDER_CLASSES && bytes > UINT64_C(32) << class)

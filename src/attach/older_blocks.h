@@ -59,8 +59,6 @@ int older_open(struct older_heap **out, const struct target_memory *memory,
 void older_close(struct older_heap *h);
 /* Allocates nothing if r->still and r->each is NULL, but for what was found to be in fast bins. */
 void older_read(struct older_heap *h, const struct older_reading *r, struct older_totals *t);
-/* The class of a block. */
-unsigned older_class(uint64_t bytes);
 /* "before: about 35.1 MiB in 40,164 blocks in 9 arenas (12 % free)" */
 void older_words(const struct older_totals *t, char *text, size_t size);
 /* The same by size class and by arena; 800 bytes hold all of it. "": nothing is known. */

@@ -33,6 +33,7 @@ struct reorder_thread {
 
 enum { REORDER_FREES = 16, REORDER_UNUSED = 1024 };
 
+/* fields: one process's blocks, what they sum up to, and the calls that wait; all of it changes with each call */
 struct reorder {
 	struct live_blocks blocks;
 	uint64_t live_bytes, live_blocks;
