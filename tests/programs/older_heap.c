@@ -92,7 +92,10 @@ static void do_step(int me)
 		if (me)
 			endless(me);
 		break;
-	default: keep(me, malloc(10)); free_all(me); break;
+	default:
+		keep(me, malloc(10));
+		free_all(me);
+		break;
 	}
 }
 
