@@ -46,8 +46,8 @@ OPTIONAL = [re.compile(pattern) for pattern in (
     r"\bnginx\b",  # its package starts a server
     r"\bpromtool\b", r"\bJava\b",
     r"\b(only|needs) root\b",  # more than one user
-    r"\bmount(ed|ing)\b", r"open mapped files", r"memory cgroup", r"pid namespaces",
-    r"does not permit to trace", r"does not run 32-bit programs",  # what a container may forbid
+    r"\bmount(ed|ing)\b", r"open mapped files", r"memory cgroup", r"pid namespaces",  # what a container may forbid
+    r"does not (allow ptrace|permit to trace)", r"does not run 32-bit programs",
     r"malloc of 7 GiB fails", r"cannot open a thousand connections",  # limits of the machine
     r"single steps are written for x86-64",
     r"itself does not do what this case expects",  # an allocator's own fault

@@ -5,8 +5,10 @@ import random
 
 import pytest
 
+from attach_harness import may_trace
 from attach_rounds import check_after_kill, kill_round, make_life, play_round, time_of_round
 
+pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 KILLS = 10
 
 

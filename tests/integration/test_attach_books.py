@@ -7,9 +7,10 @@ import subprocess
 
 import pytest
 
-from attach_harness import Attached, Lines
+from attach_harness import Attached, Lines, may_trace
 from harness import HEFT, TIME_LIMIT, bare, check_sums, end_group, names, report, start, total
 
+pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 KINDS = ["by_malloc", "by_calloc", "by_pointer", "by_dlsym", "by_deepbind", "by_aligned_alloc", "by_memalign",
          "by_valloc", "by_pvalloc", "by_reallocarray", "by_realloc", "by_strdup", "by_strndup", "by_posix_memalign"]
 COLUMNS = ("allocations", "reallocations", "allocated_bytes", "reallocated_bytes", "peak_bytes", "own_peak_bytes",

@@ -1,30 +1,12 @@
 """What heft attach records of a real program, to the unit: attach_target.c calls nothing that the test did not tell
 it to. heft's own way in is used here; test_attach.py has the same with a stand-in, and how recordings end."""
 
-import ctypes
 import os
-import pathlib
-import subprocess
 
 import pytest
 
-from attach_harness import Attached, Target
+from attach_harness import Attached, Target, may_trace
 from harness import HEFT, check_sums, run
-
-
-def may_trace():
-    """Whether heft may trace a process of ours that is not its child, which attaching needs."""
-    scope = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
-    if os.geteuid() != 0 and scope.exists() and scope.read_text().strip() != "0":
-        return False
-    process = subprocess.Popen(["/bin/sleep", "60"])
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        seized = libc.ptrace(0x4206, process.pid, None, None) == 0  # PTRACE_SEIZE
-    finally:
-        process.kill()
-        process.wait()
-    return seized
 
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")

@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
+from attach_harness import may_trace
 from attach_rounds import KINDS, MISSING, attach_again, make_life, play_round
 from harness import HEFT, check_sums, end_group, report, run, start
 
+pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 ROUNDS = 10
 
 

@@ -1,7 +1,6 @@
 """What heft attach refuses: exit status 1, a line that says why, no file left behind, and a program that is as it
 was."""
 
-import ctypes
 import os
 import pathlib
 import signal
@@ -10,10 +9,10 @@ import sys
 
 import pytest
 
-from attach_harness import Attached, Lines, Target
+from attach_harness import Attached, Lines, Target, may_trace
 from harness import HEFT, children_of, end_group, run, start, wait_until
 
-libc = ctypes.CDLL(None, use_errno=True)
+pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 NOBODY = 65534
 
 

@@ -1,7 +1,9 @@
 """What the tests of heft attach share: the program that is attached to (attach_target.c), told what to do line by
 line, and a heft whose way into the program is a stand-in (tests/integration/fake_attach.c)."""
 
+import ctypes
 import os
+import pathlib
 import select
 import signal
 import subprocess
@@ -9,6 +11,21 @@ import subprocess
 from harness import BUILD, TIME_LIMIT, end_group, report, start
 
 FAKE = BUILD / "tests" / "integration" / "heft_fake_attach"
+
+
+def may_trace():
+    """Whether heft may trace a process of ours that is not its child, which attaching needs."""
+    scope = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
+    if os.geteuid() != 0 and scope.exists() and scope.read_text().strip() != "0":
+        return False
+    process = subprocess.Popen(["/bin/sleep", "60"])
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        seized = libc.ptrace(0x4206, process.pid, None, None) == 0  # PTRACE_SEIZE
+    finally:
+        process.kill()
+        process.wait()
+    return seized
 
 
 class Lines:

@@ -281,7 +281,7 @@ class Server:
     """A server and who asks it, which must never see an error. The asker starts over when it has done its part."""
 
     steady_map = steady_files = False
-    may_refuse, options = None, ()
+    may_refuse, options, steps = None, (), 20
     asker = None
 
     def __init__(self, command, folder):
@@ -300,14 +300,24 @@ class Server:
     def check_alive(self):
         must(self.process.poll() is None, "the server has ended:", self.process.returncode)
 
+    def progress(self):
+        """How often it was woken: that is by requests."""
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return sum(map(int, re.findall(r"ctxt_switches:\s*(\d+)", status)))
+
     def work_on(self, seconds=TIME_LIMIT):
-        self.check_alive()
-        if self.asker is None:
-            self.ask()
-        elif self.asker.poll() is not None:
-            self.finish_asking()
-            self.ask()
-        time.sleep(0.02)
+        """Waits until it has answered some more; somebody asks all the time."""
+        begun, end = self.progress(), time.monotonic() + seconds
+        while True:
+            self.check_alive()
+            if self.asker and self.asker.poll() is not None:
+                self.finish_asking()
+            if not self.asker:
+                self.ask()
+            if self.progress() >= begun + self.steps:
+                return
+            must(time.monotonic() < end, "the server answers no more:", stacks_of(self.pid))
+            time.sleep(0.005)
 
     def finish_asking(self):
         out, _ = self.asker.communicate(timeout=TIME_LIMIT)
