@@ -81,19 +81,9 @@ HEFT_ALLOCATING_FUNCTIONS(ENTRY)
 
 /* When a thread ends, libc frees what it had kept for it: blocks that the program has freed before. In the library
  * that is not seen; in the blob it comes by the entry of free. */
-static inline int is_own_call(const void *caller)
-{
-#ifdef HEFT_BLOB
-	return (uintptr_t)caller - heft_blob.own_low < heft_blob.own_high - heft_blob.own_low;
-#else
-	(void)caller;
-	return 0;
-#endif
-}
-
 EXPORTED(void, free)(void *p)
 {
-	if (UNLIKELY(is_own_call(__builtin_return_address(0)))) {
+	if (UNLIKELY(heft_is_allocators_call((uintptr_t)__builtin_return_address(0)))) {
 		heft_next.free(p);
 		return;
 	}

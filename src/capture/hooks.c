@@ -31,7 +31,8 @@ NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
 		tls->guard = 0;
 		return false;
 	}
-	if (heft_process && atomic_load(&heft_process->phase) == HEFT_OPEN)
+	if (heft_process && atomic_load(&heft_process->phase) == HEFT_OPEN &&
+	    !heft_is_allocators_call(((const uintptr_t *)here)[1]))
 		atomic_fetch_add_explicit(&heft_process->session.header->reentrant, 1,
 					  memory_order_relaxed);
 	return true;

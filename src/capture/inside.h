@@ -264,6 +264,17 @@ HIDDEN void *heft_next_symbol(const char *name);
  * the C++ runtimes too, which a C program may load later. The answer is kept in *known. */
 HIDDEN uintptr_t heft_own_function(_Atomic uintptr_t *known, const char *name, int in_runtimes);
 
+/* Whether the allocator itself calls one of its functions. In the blob that comes to the hook, too. */
+static inline int heft_is_allocators_call(uintptr_t caller)
+{
+#ifdef HEFT_BLOB
+	return caller - heft_blob.own_low < heft_blob.own_high - heft_blob.own_low;
+#else
+	(void)caller;
+	return 0;
+#endif
+}
+
 /* ---- open_session.c: the process and its file */
 
 extern HIDDEN void
