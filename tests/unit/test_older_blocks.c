@@ -216,7 +216,8 @@ static const struct block *find(const struct blocks *list, uint64_t at)
 static void check_new(const struct blocks *before, const struct blocks *now, struct blocks *held)
 {
 	size_t new = 0;
-	qsort(held->items, held->count, sizeof *held->items, by_address);
+	if (held->count)
+		qsort(held->items, held->count, sizeof *held->items, by_address);
 	for (size_t i = 0; i < held->count; i++) {
 		const struct block *b = find(now, held->items[i].at);
 		if (!b || b->bytes != held->items[i].bytes)
