@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ROUNDS = 5 }; /* a child may fork while its parent is seen to */
@@ -132,9 +133,25 @@ static void write_file(const char *path, const char *text)
 		close(fd);
 }
 
+/* heft listens on sockets: who calls one shall not find us when heft has ended. */
+static void close_sockets(int but)
+{
+	DIR *all = opendir("/proc/self/fd");
+	struct dirent *e;
+	struct stat st;
+	while (all && (e = readdir(all))) {
+		int fd = (int)strtol(e->d_name, NULL, 10);
+		if (fd > 2 && fd != but && fd != dirfd(all) && !fstat(fd, &st) &&
+		    S_ISSOCK(st.st_mode))
+			close(fd);
+	}
+	if (all)
+		closedir(all);
+}
+
 /* Nobody shall wait for the end of a pipe or a terminal because we have it. Other descriptors stay: libraries may have
  * some of their own, and use them. */
-static void separate(void)
+static void separate(int socket)
 {
 	sigset_t all;
 	sigfillset(&all);
@@ -146,6 +163,7 @@ static void separate(void)
 		dup2(none, fd);
 	if (none > 2)
 		close(none);
+	close_sockets(socket);
 	if (chdir("/"))
 		errno = 0;
 	write_file("/proc/self/oom_score_adj", "-1000");
@@ -180,7 +198,7 @@ _Noreturn void guardian_run(int socket, const struct attach_options *o)
 {
 	struct guardian g = {.o = o};
 	uint32_t asked;
-	separate();
+	separate(socket);
 	while (recv(socket, &asked, sizeof asked, 0) == sizeof asked) {
 		memset(&g.answer, 0, sizeof g.answer);
 		g.answer.rc = asked == GUARDIAN_ATTACH ? stop_run(put, &g, &g.answer.err)

@@ -66,6 +66,20 @@ def files_mapped(pid):
     return [m.key() for m in maps_of(pid) if m.inode]
 
 
+def code_at(memory, pid, mapping):
+    """The bytes of a mapping; None: it was unloaded meanwhile. A library may come back to the same place between two
+    looks, so one failure says little."""
+    for _ in range(100):
+        memory.seek(mapping.low)
+        try:
+            return memory.read(mapping.high - mapping.low)
+        except OSError:
+            if mapping.key() not in [n.key() for n in maps_of(pid)]:
+                return None
+            time.sleep(0.01)
+    raise Wrong(f"cannot read {mapping.key()}")
+
+
 def check_code(pid):
     """The code of every library, and of the program, is what its file has."""
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
@@ -73,17 +87,16 @@ def check_code(pid):
             if "x" not in m.rights or not m.inode or not os.path.exists(m.name):
                 continue
             must("w" not in m.rights, "writable code", m.key())
-            memory.seek(m.low)
-            try:
-                there = memory.read(m.high - m.low)
-            except OSError:
-                must(m.key() not in [n.key() for n in maps_of(pid)], "cannot read", m.key())
-                continue  # it was unloaded meanwhile
             with open(m.name, "rb") as file:
                 file.seek(m.offset)
                 meant = file.read(m.high - m.low)
-            # Behind the end of the file there are zeros.
-            if there[:len(meant)] != meant and m.key() in [n.key() for n in maps_of(pid)]:
+            # Behind the end of the file there are zeros. Another library may be there for a moment.
+            for _ in range(20):
+                there = code_at(memory, pid, m)
+                if there is None or there[:len(meant)] == meant:
+                    break
+                time.sleep(0.01)
+            else:
                 at = next(i for i, (a, b) in enumerate(zip(there, meant)) if a != b)
                 raise Wrong(f"process {pid}: code differs at {m.low + at:#x}: {m.name}+{m.offset + at:#x}: "
                             f"{there[at:at + 16].hex()} instead of {meant[at:at + 16].hex()}")
