@@ -42,7 +42,8 @@ def before(heft):
     said = re.match(r"heft: before: (about |at least |).+ in ([\d,]+) blocks? in (\d+) arenas?(?: and (\d+) mappings?)? "
                     r"\(\d+ % of the heap is free\)$", line)
     assert said, line
-    return said[1], int(said[2].replace(",", "")), int(said[3]), int(said[4] or 0)
+    # Where the first read took long, on a busy machine, it is not read again in the freeze: "about".
+    return said[1].replace("about ", ""), int(said[2].replace(",", "")), int(said[3]), int(said[4] or 0)
 
 
 def attach_once(target, name):
