@@ -14,7 +14,7 @@ build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libi
 libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libmicrohttpd-dev libgnutls28-dev
 libncurses-dev libzydis-dev python3'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3-pytest binutils mandoc bash perl git
-sqlite3 jq gdb libjemalloc2 libmimalloc-dev libgoogle-perftools-dev clang libclang-rt-dev curl
+sqlite3 jq gdb libjemalloc-dev libmimalloc-dev libgoogle-perftools-dev clang libclang-rt-dev curl
 libxml2-utils llvm clang-format-19 dwz xz-utils libdebuginfod-dev zstd tmux bc lsof openssl
 python3-jsonschema redis-tools'
 # PROGRAM:PACKAGE: the program may also come from elsewhere (and may then conflict with the package).
@@ -22,7 +22,7 @@ python3-jsonschema redis-tools'
 page='node:nodejs npm:npm'
 # Other tools, whose files and views the tests compare with heft's. `make test` fails without them.
 peers='chromium:chromium go:golang-go protoc:protobuf-compiler valgrind:valgrind heaptrack:heaptrack
-jeprof:libjemalloc-dev google-pprof:google-perftools dwp:binutils-gold :fonts-dejavu-core'
+jeprof:libjemalloc-dev google-pprof:google-perftools dwp:binutils-gold :fonts-dejavu-core musl-gcc:musl-tools'
 
 missing() {
 	for package in "$@"; do

@@ -38,6 +38,7 @@
 #define CHECK_EVERY_NS (10000 * MS)
 #define LOOK_NS (20 * MS)
 #define LIMIT_EVERY_NS (60000 * MS)
+#define LEAVE_NS (15000 * MS) /* for programs that were attached to */
 #define LINK_KEY (1ull << 63) /* in epoll, where a process has its key */
 
 enum {
@@ -93,6 +94,7 @@ bool supervisor_tell_worker(struct supervisor *a, struct supervised *c)
 				       .named_pid = c->named_pid,
 				       .start_tsc = c->start_tsc,
 				       .running = c->running,
+				       .attached = c->attached != 0,
 				       .limit_bytes = c->limit_bytes,
 				       .limit_is_cgroup = c->limit_is_cgroup};
 	link_send(&s->link, &m, &fd, 1);
@@ -160,9 +162,13 @@ static void worker_ended(void *ctx, struct worker_seat *s, const char *why)
 	link_send(&a->front, &m, NULL, 0);
 	if (why)
 		supervisor_say(
-			a,
-			"the worker for programs of user %u %s; it is started again (%u in a row)",
-			s->who.uid, why, s->failures);
+			a, "the worker for programs of user %u %s; %s (%u in a row)", s->who.uid,
+			why,
+			workers_are_held(&a->workers, s)
+				? "those before it wait for a file system that does not answer, "
+				  "and no other begins until one is gone"
+				: "it is started again",
+			s->failures);
 	for (uint32_t i = 0; i < a->count;) {
 		struct supervised *c = a->list[i];
 		if (c->seat == s && c->saving)
@@ -215,6 +221,7 @@ static void look_after(struct supervisor *a, struct supervised *c, uint64_t now)
 			supervised_ended_as(c, TRACE_END_EXEC, supervised_age_ns(c));
 			supervisor_end_process(a, c);
 			supervisor_tell_front(a, c);
+			attacher_replaced(a, c);
 		}
 	}
 }
@@ -255,6 +262,9 @@ static void tell_state(struct supervisor *a)
 	m.state.processes = a->count;
 	m.state.refused = a->refused;
 	m.state.killed = a->workers.killed;
+	m.state.attached = attacher_count(a);
+	m.state.attached_ever = a->attacher.attached_ever;
+	m.state.attach_refused = a->attacher.refused_ever;
 	for (uint32_t i = 0; i < a->workers.count; i++)
 		m.state.workers += a->workers.seats[i]->number != 0;
 	if (a->front.waiting.count < 1000) /* it will come to it */
@@ -277,6 +287,7 @@ static void now_and_then(struct supervisor *a)
 	}
 	look_after_some(a, now);
 	tell_pending(a);
+	attacher_look(a, now);
 	supervisor_see_ends(a, now);
 	link_flush(&a->front);
 }
@@ -301,6 +312,7 @@ static void wait_for_events(struct supervisor *a)
 	for (int i = 0; i < n; i++) {
 		uint64_t key = events[i].data.u64;
 		struct supervised *c = key && key != LINK_KEY ? find_key(a, key) : NULL;
+		a->attacher.ready |= key == ATTACHER_KEY;
 		if (!key) {
 			struct signalfd_siginfo taken; /* else it would wait for its time */
 			a->stop |= read(a->signals, &taken, sizeof taken) > 0;
@@ -447,11 +459,34 @@ static int begin(struct supervisor *a, const sigset_t *ending, struct heft_error
 				      .heard = worker_said,
 				      .open_file = supervisor_open_file};
 	session_dir_spares(&a->dir);
+	attacher_init(a);
 	return 0;
+}
+
+static bool all_saved(const struct supervisor *a)
+{
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->list[i]->attached && !a->list[i]->running && !a->list[i]->saved)
+			return false;
+	return true;
+}
+
+/* Programs that were attached to are left, and what they had is saved. Another signal ends the wait: then their guardians
+ * leave by themselves, and the next agent finds their files. */
+static void leave_programs(struct supervisor *a)
+{
+	uint64_t until = monotonic_ns() + LEAVE_NS;
+	a->stop = a->failed;
+	attacher_leave_all(a);
+	while (!a->stop && monotonic_ns() < until && !(attacher_is_done(a) && all_saved(a))) {
+		now_and_then(a);
+		wait_for_events(a);
+	}
 }
 
 static void end(struct supervisor *a)
 {
+	attacher_fini(a);
 	workers_fini(&a->workers);
 	stop_server(a);
 	supervisor_stop_scan(a);
@@ -491,6 +526,8 @@ int agent_run(const struct agent_options *o, struct heft_error *err)
 		now_and_then(&a);
 		wait_for_events(&a);
 	}
+	if (!rc && a.attacher.held.count)
+		leave_programs(&a);
 	if (!rc && a.failed)
 		rc = heft_fail(err, HEFT_EIO, "the server of HTTP has ended: heft agent ends, too");
 	end(&a);

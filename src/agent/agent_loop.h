@@ -6,6 +6,7 @@
 #ifndef HEFT_AGENT_AGENT_LOOP_H
 #define HEFT_AGENT_AGENT_LOOP_H
 
+#include "agent/attach_rules.h"
 #include "agent/worker_loop.h"
 #include "hosted/error.h"
 
@@ -28,6 +29,7 @@ struct agent_options {
 	void (*served)(void *ctx, const char *text);
 	void *serve_ctx;
 	struct worker_parts parts;
+	struct attach_rules attach;
 };
 
 /* Until SIGINT or SIGTERM: 0. HEFT_EREFUSED: another agent has DIR. */

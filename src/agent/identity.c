@@ -1,10 +1,10 @@
 /* Who a process is, as the kernel says in /proc/PID/status. Everything that cannot be understood is nobody's. */
 #include "agent/identity.h"
 
-#include <fcntl.h>
+#include "hosted/proc_text.h"
+
 #include <grp.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,15 +24,12 @@ struct identity identity_without_rights(void)
 	return who;
 }
 
-/* The numbers behind `name`, up to the end of the line. Returns how many; -1: there is no such line, or there are
- * more. */
-static int numbers_of(const char *status, const char *name, uint32_t *out, int most)
+int identity_numbers(const char *status, const char *name, uint32_t *out, int most)
 {
-	const char *at = strstr(status, name);
+	const char *at = proc_status_line(status, name);
 	int count = 0;
 	if (!at)
 		return -1;
-	at += strlen(name);
 	for (;;) {
 		char *end;
 		at += strspn(at, " \t");
@@ -44,18 +41,6 @@ static int numbers_of(const char *status, const char *name, uint32_t *out, int m
 		out[count++] = (uint32_t)n;
 		at = end;
 	}
-}
-
-static bool read_status(pid_t pid, char *text, size_t size)
-{
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/status", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return n > 0;
 }
 
 /* Real, effective, saved and file system's are all the same. */
@@ -81,9 +66,9 @@ struct identity identity_of(pid_t pid, uid_t file_uid, const struct identity *ot
 		who.any_groups = true;
 		return file_uid ? who : other(others, file_uid);
 	}
-	if (!read_status(pid, status, sizeof status) ||
-	    numbers_of(status, "\nUid:", uids, 4) != 4 ||
-	    numbers_of(status, "\nGid:", gids, 4) != 4 || !all_same(uids) || !all_same(gids) ||
+	if (!proc_text(status, sizeof status, "/proc/%d/status", pid) ||
+	    identity_numbers(status, "Uid", uids, 4) != 4 ||
+	    identity_numbers(status, "Gid", gids, 4) != 4 || !all_same(uids) || !all_same(gids) ||
 	    uids[0] != file_uid)
 		return other(others, file_uid);
 	if (!file_uid) {
@@ -93,7 +78,7 @@ struct identity identity_of(pid_t pid, uid_t file_uid, const struct identity *ot
 	}
 	if (!gids[0])
 		return other(others, file_uid);
-	int groups = numbers_of(status, "\nGroups:", who.groups, IDENTITY_GROUPS);
+	int groups = identity_numbers(status, "Groups", who.groups, IDENTITY_GROUPS);
 	if (groups < 0)
 		return other(others, file_uid);
 	who.gid = gids[0];
@@ -108,8 +93,8 @@ bool identity_is_root(pid_t pid)
 {
 	char status[8192];
 	uint32_t uids[4];
-	return read_status(pid, status, sizeof status) &&
-	       numbers_of(status, "\nUid:", uids, 4) == 4 && all_same(uids) && !uids[0];
+	return proc_text(status, sizeof status, "/proc/%d/status", pid) &&
+	       identity_numbers(status, "Uid", uids, 4) == 4 && all_same(uids) && !uids[0];
 }
 
 bool identity_equal(const struct identity *a, const struct identity *b)

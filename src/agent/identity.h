@@ -26,6 +26,9 @@ struct identity identity_without_rights(void);
 struct identity identity_of(pid_t pid, uid_t file_uid, const struct identity *others);
 bool identity_is_root(pid_t pid); /* of this running process */
 bool identity_equal(const struct identity *a, const struct identity *b);
+/* The numbers on the line `name` of the text of /proc/PID/status. Returns how many; -1: there is no such line, or there
+ * are more. */
+int identity_numbers(const char *status, const char *name, uint32_t *out, int most);
 /* Becomes this user for good. False: it cannot. Does nothing if we are not root. */
 bool identity_become(const struct identity *who);
 

@@ -46,8 +46,11 @@ enum { LINK_DESCRIPTORS = 3, LINK_TEXT = 4096 };
 /* What the agent says about itself */
 struct link_state {
 	uint32_t processes, workers;
-	uint64_t refused; /* processes that had no place */
-	uint64_t killed;  /* workers that hung, died or grew */
+	uint64_t refused;        /* processes that had no place */
+	uint64_t killed;         /* workers that hung, died or grew */
+	uint32_t attached;       /* programs that it is attached to by rule, */
+	uint64_t attached_ever;  /* how often it was, */
+	uint64_t attach_refused; /* and programs that it could not attach to */
 };
 
 struct link_message {
@@ -58,6 +61,7 @@ struct link_message {
 	uint32_t uid;
 	bool running;
 	bool has_recording;
+	bool attached; /* heft came while it ran */
 	bool limit_is_cgroup;
 	uint64_t start_tsc;
 	uint64_t limit_bytes;

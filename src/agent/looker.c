@@ -11,6 +11,7 @@
 #include "agent/confinement.h"
 #include "agent/identity.h"
 #include "hosted/monotonic.h"
+#include "hosted/proc_text.h"
 #include "session/owner.h"
 
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -168,16 +168,10 @@ static uint64_t cpu_of(pid_t pid)
 /* Whether it would go on if there were a processor, and has not had one for long. */
 static bool is_starved(pid_t pid, uint64_t cpu_before)
 {
-	char path[64], text[512] = "";
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	const char *state = n > 0 ? strrchr(text, ')') : NULL;
-	if (!state || state[1] != ' ' || state[2] != 'R')
-		return false;
-	return cpu_of(pid) - cpu_before < BUSY_NS;
+	char text[512];
+	proc_text(text, sizeof text, "/proc/%d/stat", pid);
+	const char *state = proc_stat_field(text, STAT_STATE);
+	return state && *state == 'R' && cpu_of(pid) - cpu_before < BUSY_NS;
 }
 
 /* False: there was none in time. */

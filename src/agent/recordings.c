@@ -7,6 +7,7 @@
 #include "agent/recordings.h"
 
 #include "hosted/monotonic.h"
+#include "session/foreign_entry.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -77,8 +78,7 @@ int recordings_open(struct recordings *r, const char *dir, uint64_t quota_bytes,
 		struct stat st;
 		if (strncmp(e->d_name, BEGUN, sizeof BEGUN - 1) == 0)
 			unlinkat(folder, e->d_name, 0);
-		else if (is_recording(e->d_name) &&
-			 !fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+		else if (is_recording(e->d_name) && foreign_entry_stat(folder, e->d_name, &st) &&
 			 S_ISREG(st.st_mode))
 			know(r, e->d_name, &st);
 	}
@@ -184,7 +184,7 @@ void recordings_recount(struct recordings *r)
 	r->grown.count = 0;
 	for (size_t i = 0; folder >= 0 && i < r->files.count; i++) {
 		struct saved_file *f = &r->files.items[i];
-		if (fstatat(folder, f->name, &st, AT_SYMLINK_NOFOLLOW))
+		if (!foreign_entry_stat(folder, f->name, &st))
 			continue;
 		uint64_t before = f->bytes;
 		f->bytes = room_of(&st);
@@ -215,11 +215,14 @@ uint32_t recordings_make_room(struct recordings *r, uid_t uid, uint64_t *bytes)
 			r->files.items[kept++] = f;
 			continue;
 		}
-		sum -= f.bytes;
-		if (!unlinkat(folder, f.name, 0)) {
-			removed++;
-			*bytes += f.bytes;
+		bool gone = !unlinkat(folder, f.name, 0);
+		if (!gone && errno != ENOENT) { /* its user has mounted something there */
+			r->files.items[kept++] = f;
+			continue;
 		}
+		sum -= f.bytes;
+		removed += gone;
+		*bytes += gone ? f.bytes : 0;
 		free(f.name);
 	}
 	r->files.count = kept;

@@ -38,6 +38,7 @@ int sampled_known_of(struct process *p, struct sampled_known *k)
 	if (copy_peak(p, k))
 		return HEFT_ENOMEM;
 	k->start_tsc = p->start_tsc;
+	k->attached = p->attached;
 	pthread_mutex_lock(&p->entry.lock);
 	k->facts = p->entry.facts;
 	k->limit_bytes = p->entry.limit_bytes;
@@ -167,6 +168,7 @@ int sampled_read(struct sampled_reading *r, int fd, const struct sampled_known *
 		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
 		.memory_limit_bytes = k->limit_bytes,
 		.limit_is_cgroup = k->limit_is_cgroup,
+		.attached = k->attached,
 		.tick_ns = 2048,
 	};
 	take_tables(r);

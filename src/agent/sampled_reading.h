@@ -12,6 +12,7 @@ struct sampled_known {
 	uint64_t start_tsc;
 	uint64_t limit_bytes; /* memory that it may use; 0: not known */
 	bool limit_is_cgroup;
+	bool attached;                                   /* it ran before heft came */
 	uint64_t rss_bytes, rss_peak_bytes, rss_peak_ns; /* since its start; 0 bytes: not known */
 	struct trace_anonymous anonymous;
 	bool has_anonymous;

@@ -99,6 +99,7 @@ static enum supervised_found read_header(struct supervised *c, int fd)
 			    st.st_nlink == 1;
 		c->file = (struct session_file){st.st_dev, st.st_ino, st.st_uid};
 		c->start_mono_ns = h->start_mono_ns;
+		c->parent = h->origin == WIRE_FROM_FORK ? h->ppid : 0;
 		found = ours && copy_names(c, h) ? SUPERVISED_TAKEN : SUPERVISED_NOTHING;
 	}
 	free(h);

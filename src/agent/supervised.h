@@ -14,6 +14,8 @@ struct supervised {
 	uint64_t start_tsc, start_mono_ns;
 	int pidfd; /* -1: it has ended */
 	struct session_file file;
+	int32_t parent; /* of a fork: whose memory it began with, as its file says; else 0 */
+	int32_t attached; /* the process that a guardian attached to: this one, or whose fork it is; 0: none */
 	char *name; /* its name and executable for a line of the log */
 	char *stem; /* what its recording is called after */
 	struct worker_seat *seat;

@@ -4,6 +4,7 @@
 #define HEFT_AGENT_SUPERVISOR_H
 
 #include "agent/agent_loop.h"
+#include "agent/attacher.h"
 #include "agent/recordings.h"
 #include "agent/supervised.h"
 #include "hosted/hash_index.h"
@@ -25,11 +26,15 @@ struct share {
 	uint32_t taken, searches;
 	uint64_t again_ns; /* its files have taken so long that they wait until then, */
 	uint64_t look_ns;  /* and so have its processes */
+	/* By the time of the last change: the newest file that had to wait in this pass, and in the one before. The files
+	 * that waited come first, however many newer ones there are; 0: none did. */
+	int64_t waited_ns, turn_ns;
 };
 
 /* A pass through the directory, which may take several rounds of the loop */
 struct looking {
 	void *stream; /* DIR; NULL: there is none under way */
+	uint64_t begun_ns;
 	uint32_t taken, refused;
 	uint64_t charged_ns; /* of this slice: it is some user's time */
 };
@@ -61,6 +66,8 @@ struct supervisor {
 	uint32_t refused; /* files that had no place when last looked at */
 	uint64_t scan_again_ns, scan_not_before_ns;
 
+	struct attacher attacher; /* --attach-exe */
+
 	uint32_t next_look; /* in the list */
 	uint64_t next_slow_ns, next_trim_ns;
 };
@@ -73,7 +80,7 @@ bool supervisor_tell_worker(struct supervisor *a, struct supervised *c);
 void supervisor_tell_front(struct supervisor *a, const struct supervised *c);
 /* Forgets it, everywhere. */
 void supervisor_drop(struct supervisor *a, struct supervised *c);
-/* It does not run any more. */
+/* It does not run any more, or goes on without heft. */
 void supervisor_end_process(struct supervisor *a, struct supervised *c);
 
 /* ---- supervisor_find.c */

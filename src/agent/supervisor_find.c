@@ -6,6 +6,7 @@
 #include "agent/supervisor.h"
 
 #include "hosted/monotonic.h"
+#include "session/foreign_entry.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 #define MS 1000000ull
 #define RESCAN_NS (1000 * MS) /* for files that were not ready */
 #define SLICE_NS (20 * MS)    /* of a pass, without what users are charged for */
-#define SPEND_NS (25 * MS)    /* for one user's files in one pass */
+#define SPEND_NS (25 * MS)    /* for one user's files in one pass, or a part of its time */
 #define DEAR_NS (2 * MS)      /* a look that takes longer is charged */
 #define CHECK_EVERY_NS (10000 * MS)
 #define LIMIT_EVERY_NS (60000 * MS)
@@ -75,6 +76,8 @@ static void begin_shares(struct supervisor *a, uint64_t now)
 	for (size_t i = 0; i < a->shares.count; i++) {
 		struct share *s = &a->shares.items[i];
 		s->spent_ns = s->taken = s->searches = 0;
+		s->turn_ns = s->waited_ns;
+		s->waited_ns = 0;
 		bool said = s->said_ns && now - s->said_ns < SAY_AGAIN_NS;
 		if (!s->processes && now >= s->again_ns && now >= s->look_ns && !said)
 			a->shares.items[i--] = a->shares.items[--a->shares.count];
@@ -91,10 +94,25 @@ static void end_shares(struct supervisor *a, uint64_t now)
 	}
 }
 
-/* Whether it has no time left for now. */
-static bool must_wait(const struct share *s, uint64_t now)
+/* Whether it has no time left for now. A pass through thousands of files on a busy machine takes long: its time grows with
+ * that. */
+static bool has_spent(const struct supervisor *a, const struct share *s, uint64_t now)
 {
-	return now < s->again_ns || s->spent_ns > SPEND_NS;
+	uint64_t part = (now - a->looking.begun_ns) / (1 + USER_REST);
+	return now < s->again_ns || s->spent_ns > (part > SPEND_NS ? part : SPEND_NS);
+}
+
+/* Whether this file has to wait for another pass. Directories list the newest files first: the oldest would wait for ever
+ * if newer ones always came before them. */
+static bool must_wait(const struct supervisor *a, struct share *s, const struct stat *st)
+{
+	int64_t changed_ns = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec;
+	if (s->turn_ns && changed_ns > s->turn_ns)
+		return true;
+	bool wait = has_spent(a, s, monotonic_ns());
+	if (wait && changed_ns > s->waited_ns)
+		s->waited_ns = changed_ns;
+	return wait;
 }
 
 bool supervisor_was_replaced(struct supervisor *a, const struct supervised *c)
@@ -147,7 +165,8 @@ static void end_image_before(struct supervisor *a, const struct supervised *c)
 		if (!supervisor_was_replaced(a, b))
 			continue; /* it was given another's file to map, or is seen to later */
 		uint64_t start = b->start_mono_ns, end = c->start_mono_ns;
-		supervised_ended_as(b, TRACE_END_EXEC, end > start ? end - start : 0);
+		supervised_ended_as(b, c->attached ? TRACE_END_DETACHED : TRACE_END_EXEC,
+				    end > start ? end - start : 0);
 		supervisor_end_process(a, b);
 		supervisor_tell_front(a, b);
 	}
@@ -164,6 +183,7 @@ static bool take(struct supervisor *a, struct supervised *c)
 		return false;
 	}
 	c->key = ++a->last_key;
+	c->attached = attacher_origin(a, c);
 	c->seat->processes++;
 	share->processes++;
 	a->list[a->count++] = c;
@@ -312,11 +332,11 @@ static void look_at_file(struct supervisor *a, const char *name)
 	int32_t pid;
 	uint64_t start_tsc;
 	if (!session_file_name(name, &pid, &start_tsc) || is_known(a, pid, start_tsc) ||
-	    fstatat(a->dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+	    !foreign_entry_stat(a->dir.fd, name, &st) || !S_ISREG(st.st_mode))
 		return;
 	uint64_t begun = spent_ns(a);
 	struct share *s = share_of(a, st.st_uid);
-	if (!s || must_wait(s, monotonic_ns())) {
+	if (!s || must_wait(a, s, &st)) {
 		a->more |= s && s->taken;
 		a->rescan = true;
 		return;
@@ -339,7 +359,7 @@ static bool begin_pass(struct supervisor *a, uint64_t now)
 		close(fd);
 	a->rescan = false;
 	a->more = !stream;
-	a->looking = (struct looking){.stream = stream};
+	a->looking = (struct looking){.stream = stream, .begun_ns = now};
 	begin_shares(a, now);
 	return stream;
 }

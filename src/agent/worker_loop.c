@@ -137,6 +137,7 @@ static void take(struct worker *w, const struct link_message *m, int *fds)
 		return;
 	}
 	p->pid = p->entry.facts.pid = p->seen_pid = m->pid;
+	p->attached = m->attached;
 	process_set_limit(p, m->limit_bytes, m->limit_is_cgroup);
 	struct looked_after *c = vector_add(&w->list);
 	c->process = p;

@@ -3,11 +3,15 @@
  * it is given and no other, becomes the user it works for, and enters its confinement; only then does it read anything.
  *
  * A worker that does not answer, or takes more memory than a worker may, is killed. After a failure the next one begins
- * later and later, so that a program that ends its worker each time costs little. */
+ * later and later, so that a program that ends its worker each time costs little. The kernel does not end a process that
+ * waits for a file system, and a user may have mounted one that never answers: after two of those that user has no
+ * worker until one is gone. */
 #include "agent/workers.h"
 
 #include "agent/confinement.h"
 #include "hosted/monotonic.h"
+#include "hosted/proc_text.h"
+#include "session/foreign_entry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +39,12 @@
 #define FILE_MOST (2 * GIB)
 #define OOM_SCORE 500 /* of -1000 (never) to 1000 (first) */
 
-enum { MESSAGES_MOST = 64, FILES_MOST = 8, SEATS_OF_USER = 4 };
+enum {
+	MESSAGES_MOST = 64,
+	FILES_MOST = 8,
+	SEATS_OF_USER = 4,
+	DYING_OF_USER = 2, /* that cannot be ended: no other begins before one of them is gone */
+};
 
 /* Whether it is longer ago than that. It may also be later than `now`, which was taken before. */
 static bool is_past(uint64_t then, uint64_t ns, uint64_t now)
@@ -89,7 +98,7 @@ static void make_cache(const char *base, const struct identity *who)
 		snprintf(path + length, sizeof path - (size_t)length, "-%u", who->owner);
 	if (!mkdir(path, 0700) && lchown(path, who->uid, who->gid))
 		return;
-	if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == who->uid)
+	if (foreign_entry_stat(AT_FDCWD, path, &st) && S_ISDIR(st.st_mode) && st.st_uid == who->uid)
 		setenv("XDG_CACHE_HOME", path, 1);
 	else
 		unsetenv("XDG_CACHE_HOME");
@@ -198,8 +207,16 @@ static void kill_worker(struct worker_seat *s, const char *why, uint64_t now)
 static void reap_dying(struct workers *w)
 {
 	for (size_t i = 0; i < w->dying.count; i++)
-		if (waitpid(w->dying.items[i], NULL, WNOHANG))
+		if (waitpid(w->dying.items[i].pid, NULL, WNOHANG))
 			w->dying.items[i--] = w->dying.items[--w->dying.count];
+}
+
+bool workers_are_held(const struct workers *w, const struct worker_seat *s)
+{
+	uint32_t held = 0;
+	for (size_t i = 0; i < w->dying.count; i++)
+		held += w->dying.items[i].owner == s->who.owner;
+	return held >= DYING_OF_USER;
 }
 
 /* True: it is gone, and *status is its status. */
@@ -230,7 +247,8 @@ static void reap(struct workers *w, struct worker_seat *s, uint64_t now)
 	bool gone = wait_briefly(s->pid, &status);
 	if (!gone) {
 		kill(s->pid, SIGKILL);
-		(void)vector_push(&w->dying, s->pid);
+		const struct dying_worker dying = {s->pid, s->who.owner};
+		(void)vector_push(&w->dying, dying);
 	}
 	bool wanted = s->why && !*s->why;
 	const char *why = s->why ? s->why : gone ? words_of(status) : "stopped listening";
@@ -252,15 +270,10 @@ static void reap(struct workers *w, struct worker_seat *s, uint64_t now)
 /* The memory that is its own, in bytes. */
 static uint64_t own_memory(pid_t pid)
 {
-	char path[64], text[128] = "";
+	char text[128];
 	unsigned long resident = 0, shared = 0;
-	snprintf(path, sizeof path, "/proc/%d/statm", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	ssize_t n = read(fd, text, sizeof text - 1);
-	close(fd);
-	if (n <= 0 || sscanf(text, "%*u %lu %lu", &resident, &shared) != 2 || shared > resident)
+	proc_text(text, sizeof text, "/proc/%d/statm", pid);
+	if (sscanf(text, "%*u %lu %lu", &resident, &shared) != 2 || shared > resident)
 		return 0;
 	return (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -340,7 +353,7 @@ void workers_look(struct workers *w, uint64_t now)
 			check(s, now);
 		if (s->number && s->why && is_past(s->killed_ns, DYING_NS, now))
 			reap(w, s, now); /* it hangs in the kernel */
-		if (!s->number && s->processes && now >= s->again_ns)
+		if (!s->number && s->processes && now >= s->again_ns && !workers_are_held(w, s))
 			begin(w, s, now);
 		if (!s->number && !s->processes && now >= s->again_ns &&
 		    (!s->idle_ns || is_past(s->idle_ns, IDLE_NS, now))) {

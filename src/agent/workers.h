@@ -26,6 +26,12 @@ struct worker_seat {
 	uint64_t killed_ns; /* when that was */
 };
 
+/* It was killed and is still there. */
+struct dying_worker {
+	pid_t pid;
+	uid_t owner;
+};
+
 struct workers {
 	const struct worker_parts *parts;
 	struct identity others; /* for programs whose user cannot be taken */
@@ -34,7 +40,7 @@ struct workers {
 	uint32_t last_number;
 	const char *
 		cache; /* where each user gets a folder for symbols; NULL: as the environment says */
-	VECTOR(pid_t) dying;
+	VECTOR(struct dying_worker) dying;
 	uint64_t killed; /* that hung, died or grew */
 	void *ctx;
 	/* A worker has begun; takes the descriptors of its channels. */
@@ -51,6 +57,8 @@ struct worker_seat *workers_seat(struct workers *w, const struct identity *who);
 /* Takes messages, begins workers whose seat has processes, ends those that hang, grow or have nothing to do. Call it
  * often. */
 void workers_look(struct workers *w, uint64_t now);
+/* Whether no worker begins there, because others of that user wait for a file system and cannot be ended. */
+bool workers_are_held(const struct workers *w, const struct worker_seat *s);
 void workers_fini(struct workers *w);
 
 #endif

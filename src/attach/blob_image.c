@@ -60,20 +60,35 @@ static int protection_of(uint32_t flags)
 	       (flags & PF_X ? PROT_EXEC : 0);
 }
 
-/* Notes the segment; its bytes in the file become those in memory. */
+/* Notes the segment. No page is in two of them. */
 static bool take_segment(struct blob_image *b, const Elf64_Phdr *ph, size_t size)
 {
+	const uint64_t from = ph->p_vaddr & ~(uint64_t)(PAGE - 1);
 	if (!is_in(ph->p_offset, ph->p_filesz, size) || ph->p_filesz > ph->p_memsz ||
-	    !is_in(ph->p_vaddr, ph->p_memsz, MEMORY_MOST) || ph->p_offset != ph->p_vaddr ||
-	    b->count == BLOB_PARTS || ph->p_vaddr % PAGE)
+	    !is_in(ph->p_vaddr, ph->p_memsz, MEMORY_MOST) || b->count == BLOB_PARTS ||
+	    (b->count && from < b->parts[b->count - 1].to))
 		return false;
-	b->parts[b->count++] = (struct blob_part){.from = ph->p_vaddr,
+	b->parts[b->count++] = (struct blob_part){.from = from,
 						  .to = up(ph->p_vaddr + ph->p_memsz),
 						  .protection = protection_of(ph->p_flags)};
 	if (ph->p_vaddr + ph->p_filesz > b->filled)
 		b->filled = ph->p_vaddr + ph->p_filesz;
 	if (up(ph->p_vaddr + ph->p_memsz) > b->size)
 		b->size = up(ph->p_vaddr + ph->p_memsz);
+	return true;
+}
+
+/* From here on the bytes are as they lie in memory: a linker may put a segment elsewhere in the file. */
+static bool lay_out(struct blob_image *b, const Elf64_Phdr *ph, unsigned count)
+{
+	uint8_t *memory = calloc(1, b->filled + 1);
+	if (!memory)
+		return false;
+	for (unsigned i = 0; i < count; i++)
+		if (ph[i].p_type == PT_LOAD)
+			memcpy(memory + ph[i].p_vaddr, b->bytes + ph[i].p_offset, ph[i].p_filesz);
+	free(b->bytes);
+	b->bytes = memory;
 	return true;
 }
 
@@ -131,7 +146,7 @@ static bool take_dynamic(struct blob_image *b, uint64_t at, uint64_t bytes)
 static bool take_all(struct blob_image *b, size_t size)
 {
 	const Elf64_Ehdr *eh = (const Elf64_Ehdr *)b->bytes;
-	const Elf64_Phdr *dynamic = NULL;
+	Elf64_Phdr dynamic = {0};
 	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) || eh->e_machine != EM_X86_64 ||
 	    eh->e_phentsize != sizeof(Elf64_Phdr) || eh->e_phoff % 8 ||
 	    !is_in(eh->e_phoff, eh->e_phnum * sizeof(Elf64_Phdr), size))
@@ -143,13 +158,14 @@ static bool take_all(struct blob_image *b, size_t size)
 		if (ph[i].p_type == PT_LOAD && !take_segment(b, &ph[i], size))
 			return false;
 		if (ph[i].p_type == PT_DYNAMIC)
-			dynamic = &ph[i];
+			dynamic = ph[i];
 		if (ph[i].p_type == PT_GNU_EH_FRAME)
 			b->eh_frame_hdr = ph[i].p_vaddr;
 		if (ph[i].p_type == PT_TLS)
 			return false;
 	}
-	return dynamic && take_dynamic(b, dynamic->p_vaddr, dynamic->p_filesz);
+	return dynamic.p_filesz && lay_out(b, ph, eh->e_phnum) &&
+	       take_dynamic(b, dynamic.p_vaddr, dynamic.p_filesz);
 }
 
 int blob_image_read(struct blob_image *b, const char *path, struct heft_error *err)
@@ -173,6 +189,17 @@ void blob_image_fini(struct blob_image *b)
 struct wire_blob *blob_image_shared(const struct blob_image *b)
 {
 	return (struct wire_blob *)(b->bytes + b->shared);
+}
+
+uint64_t blob_image_extend(struct blob_image *b, size_t bytes)
+{
+	const uint64_t from = b->size;
+	if (b->count == BLOB_PARTS || bytes > MEMORY_MOST)
+		return 0;
+	b->size += up(bytes);
+	b->parts[b->count++] = (struct blob_part){
+		.from = from, .to = b->size, .protection = PROT_READ};
+	return from;
 }
 
 void blob_image_place(struct blob_image *b, uint64_t at)

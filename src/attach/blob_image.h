@@ -28,6 +28,8 @@ int blob_image_read(struct blob_image *b, const char *path, struct heft_error *e
 void blob_image_fini(struct blob_image *b);
 /* Moves it to an address, once, and fills in what the blob must know of itself. */
 void blob_image_place(struct blob_image *b, uint64_t at);
+/* Adds memory behind it, to be read only; before it is placed. Returns its offset. */
+uint64_t blob_image_extend(struct blob_image *b, size_t bytes);
 /* In `bytes`; until the image is freed. */
 struct wire_blob *blob_image_shared(const struct blob_image *b);
 

@@ -4,12 +4,16 @@
  * of its own, blocks all signals, holds no terminal, and is the last
  * that the kernel ends for lack of memory, where we may say so.
  *
- * Forked children of the program have the same code at the same addresses. They are
- * found by that, when it is taken out. */
+ * Forked children of the program have the same code at the same addresses. It is taken
+ * out of them, too (leave.c). */
 #include "attach/guardian.h"
 
+#include "attach/leave.h"
 #include "attach/placement.h"
+#include "attach/start.h"
 #include "attach/stop.h"
+#include "hosted/passed_message.h"
+#include "session/process_start.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,104 +26,103 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROUNDS = 5 }; /* a child may fork while its parent is seen to */
-
-struct guardian {
-	const struct attach_options *o;
-	uint64_t near_at; /* 0: nothing is in the program */
-	struct guardian_answer answer;
-};
-
-/* ---- what it does, each in a thread of its own: when that ends, nothing is traced any more */
+/* ---- what it does */
 
 /* What an earlier heft has left behind goes first; what another one uses stays. */
-static int clear(pid_t pid, struct heft_error *err)
+static int clear(struct guardian *g)
 {
-	struct attach_report report = {0};
-	pid_t guardian;
+	struct guardian_answer *a = &g->answer;
+	struct attach_report ignored = {0};
+	struct leaving earlier;
+	pid_t pid = g->o->pid, guardian;
 	for (uint64_t at = 0; (at = placement_find(pid, at, &guardian));) {
 		if (guardian)
-			return heft_fail(err, HEFT_EREFUSED,
+			return heft_fail(&a->err, HEFT_EREFUSED,
 					 "heft (process %d) is attached to process %d already\n"
 					 "heft detach %d ends that.",
 					 guardian, pid, pid);
-		int rc = placement_take(pid, at, &report, err);
+		if (!leaving_read(&earlier, pid, at))
+			continue; /* the program has just ended */
+		int rc = leave_all(&earlier, &ignored, &a->err);
 		if (rc)
 			return rc;
 	}
 	return 0;
 }
 
+static bool answer(int socket, const struct guardian_answer *a);
+
+/* The program is to be started: traces its process, says so, and holds it when it is there. */
+static int hold(struct guardian *g)
+{
+	struct guardian_answer *a = &g->answer;
+	uint32_t word = GUARDIAN_GO;
+	int rc = g->o->start_spawns ? start_trace_parent(g->o->pid, !g->o->start_lets_go, &a->err)
+				    : start_trace(g->o->pid, !g->o->start_lets_go, &a->err);
+	a->report.guardian = getpid();
+	if (!rc && !answer(g->socket, a))
+		rc = heft_fail(&a->err, HEFT_EIO, "heft has ended");
+	if (!rc && g->o->start_lets_go &&
+	    (recv(g->socket, &word, sizeof word, 0) != sizeof word || word != GUARDIAN_GO))
+		rc = heft_fail(&a->err, HEFT_EIO, "the program is not to be held");
+	if (!rc && g->o->start_spawns) {
+		g->spawned = *g->o;
+		rc = start_trace_child(g->o->pid, &g->spawned.pid, &a->err);
+		g->o = &g->spawned;
+	}
+	a->report.pid = g->o->pid;
+	return rc ? rc : start_hold(g->o->pid, g->o->start_execs, &a->err);
+}
+
+/* In a thread of its own: when that ends, nothing is traced any more. */
 static int put(void *ctx)
 {
 	struct guardian *g = ctx;
 	struct guardian_answer *a = &g->answer;
-	uint64_t near_at = 0;
-	int rc = clear(g->o->pid, &a->err);
-	if (!rc)
-		rc = placement_put(g->o, &near_at, &a->report, &a->err);
-	g->near_at = rc ? 0 : near_at;
+	int rc = g->o->start_execs ? hold(g) : 0;
+	if (rc && !g->o->start_lets_go) /* as in placement_put */
+		kill(g->o->pid, SIGKILL);
+	return rc ? rc : placement_put(g->o, &g->near_at, &a->report, &a->err);
+}
+
+int guardian_detach(struct guardian *g)
+{
+	const struct leaving l = {g->o->pid, g->near_at, (uint64_t)getpid(),
+				  process_start_ticks(getpid())};
+	int rc = g->near_at ? leave_all(&l, &g->answer.report, &g->answer.err) : 0;
+	g->near_at = 0;
 	return rc;
 }
 
-struct taking {
-	struct guardian *g;
-	pid_t pid;
-};
-
-static int take(void *ctx)
+int guardian_attach(struct guardian *g)
 {
-	const struct taking *t = ctx;
-	struct guardian_answer *a = &t->g->answer;
-	return placement_take(t->pid, t->g->near_at, &a->report, &a->err);
+	memset(&g->answer, 0, sizeof g->answer);
+	int rc = g->o->start_execs ? 0 : clear(g);
+	if (!rc)
+		rc = stop_run(put, g, &g->answer.err);
+	if (rc) { /* children that were forked meanwhile may have it */
+		const struct guardian_answer reason = g->answer;
+		guardian_detach(g);
+		g->answer = reason;
+	}
+	return rc;
 }
 
-static int take_from(struct guardian *g, pid_t pid)
-{
-	struct taking t = {g, pid};
-	return stop_run(take, &t, &g->answer.err);
-}
-
-/* Whether a process has what we have put into the program, because it was forked from it. */
-static bool has_ours(const struct guardian *g, pid_t pid)
-{
-	pid_t guardian;
-	return placement_find(pid, g->near_at - 1, &guardian) == g->near_at && guardian == getpid();
-}
-
-/* Takes it out of every forked child; returns how many there were. */
-static unsigned take_from_children(struct guardian *g, int *rc)
+pid_t guardian_child(const struct guardian *g)
 {
 	DIR *all = opendir("/proc");
 	struct dirent *e;
-	unsigned found = 0;
-	while (all && (e = readdir(all))) {
+	pid_t found = 0, guardian;
+	while (all && !found && (e = readdir(all))) {
 		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
-		if (pid <= 0 || pid == g->o->pid || pid == getpid() || !has_ours(g, pid))
-			continue;
-		found++;
-		int taken = take_from(g, pid);
-		*rc = *rc ? *rc : taken;
+		if (pid > 0 && pid != g->o->pid && pid != getpid() &&
+		    placement_find(pid, g->near_at - 1, &guardian) == g->near_at &&
+		    guardian == getpid())
+			found = pid;
 	}
 	if (all)
 		closedir(all);
 	return found;
-}
-
-static int detach(struct guardian *g)
-{
-	if (!g->near_at)
-		return 0;
-	int rc = take_from(g, g->o->pid);
-	/* It has executed another program, or ended: what we had put in is gone. */
-	if (rc && !has_ours(g, g->o->pid)) {
-		g->answer.err = (struct heft_error){0};
-		rc = 0;
-	}
-	for (unsigned i = 0; i < ROUNDS && take_from_children(g, &rc); i++)
-		;
-	g->near_at = 0;
-	return rc;
 }
 
 /* ---- the process */
@@ -151,7 +154,7 @@ static void close_sockets(int but)
 
 /* Nobody shall wait for the end of a pipe or a terminal because we have it. Other descriptors stay: libraries may have
  * some of their own, and use them. */
-static void separate(int socket)
+void guardian_separate(int socket)
 {
 	sigset_t all;
 	sigfillset(&all);
@@ -172,41 +175,29 @@ static void separate(int socket)
 /* The list of older blocks goes with the answer. */
 static bool answer(int socket, const struct guardian_answer *a)
 {
-	struct iovec part = {(void *)(uintptr_t)a, sizeof *a};
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-	if (a->report.listed) {
-		message.msg_control = &control;
-		message.msg_controllen = sizeof control;
-		control.head = (struct cmsghdr){
-			.cmsg_len = CMSG_LEN(sizeof(int)),
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS,
-		};
-		memcpy(CMSG_DATA(&control.head), &a->report.list_fd, sizeof(int));
-	}
-	bool sent = sendmsg(socket, &message, MSG_NOSIGNAL) >= 0;
-	if (a->report.listed)
-		close(a->report.list_fd);
+	int list = a->report.listed ? a->report.list_fd : -1;
+	bool sent = passed_message_send(socket, a, sizeof *a, list);
+	if (list >= 0)
+		close(list);
 	return sent;
 }
 
 _Noreturn void guardian_run(int socket, const struct attach_options *o)
 {
-	struct guardian g = {.o = o};
+	struct guardian g = {.o = o, .socket = socket};
 	uint32_t asked;
-	separate(socket);
+	guardian_separate(socket);
 	while (recv(socket, &asked, sizeof asked, 0) == sizeof asked) {
+		if (asked == GUARDIAN_PROCESS_ENDED && !guardian_child(&g))
+			break;
+		if (asked != GUARDIAN_ATTACH && asked != GUARDIAN_DETACH)
+			continue;
 		memset(&g.answer, 0, sizeof g.answer);
-		g.answer.rc = asked == GUARDIAN_ATTACH ? stop_run(put, &g, &g.answer.err)
-						       : detach(&g);
+		g.answer.rc = asked == GUARDIAN_ATTACH ? guardian_attach(&g) : guardian_detach(&g);
 		bool sent = answer(socket, &g.answer);
 		if (!sent || asked == GUARDIAN_DETACH)
 			break;
 	}
-	detach(&g);
+	guardian_detach(&g);
 	_exit(0);
 }

@@ -1,9 +1,9 @@
 /* Makes and reads near pages (near_page.h).
  *
- *   header, entries | for each function: trampoline (jump through the slot), slot, copy | int3
+ *   header, entries | for each function: trampoline (jump through the slots), slots, copy | int3 | spare bytes
  *
  * The jump at a function's entry has 5 bytes and reaches 2 GiB; the blob with the hooks may lie anywhere. So the jump
- * leads to a trampoline nearby, and that to the hook through 8 bytes with its address. The whole is mapped readable
+ * leads to a trampoline nearby, and that to the hook through 8 bytes with its address; 8 more say which function it is. The whole is mapped readable
  * and executable, and written through /proc/PID/mem only.
  *
  * A page that is found in a program is the program's to write: all of it is checked before it is used. What it claims
@@ -18,8 +18,8 @@
 
 enum {
 	PAGE = 4096,
-	TRAMPOLINE_BYTES = 8, /* a SLOT_JUMP, filled up */
-	SLOT_BYTES = 8,
+	TRAMPOLINE_BYTES = 16, /* a SLOT_JUMP, filled up */
+	SLOT_BYTES = 16,       /* the hook's address, its argument */
 	FUNCTION_BYTES = TRAMPOLINE_BYTES + SLOT_BYTES + RELOCATE_COPY_MOST,
 	FILLER = 0xcc, /* int3 */
 };
@@ -37,8 +37,8 @@ size_t near_page_bytes(unsigned functions)
 {
 	if (!functions || functions > NEAR_PAGE_ENTRIES)
 		return 0;
-	return (code_start(functions) + functions * (size_t)FUNCTION_BYTES + PAGE - 1) &
-	       ~(size_t)(PAGE - 1);
+	size_t bytes = code_start(functions) + functions * (size_t)FUNCTION_BYTES + NEAR_PAGE_SPARE;
+	return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 }
 
 int near_page_init(struct near_page *p, uint64_t at, unsigned functions, struct heft_error *err)
@@ -95,7 +95,7 @@ static struct relocated relocated_of(const struct near_entry *e)
 }
 
 int near_page_add(struct near_page *p, const char *name, const uint8_t *code, size_t n, uint64_t at,
-		  uint64_t function_bytes, uint64_t hook, struct heft_error *err)
+		  uint64_t function_bytes, uint64_t hook, uint64_t argument, struct heft_error *err)
 {
 	struct near_header *h = near_page_header(p);
 	struct relocated r;
@@ -121,6 +121,7 @@ int near_page_add(struct near_page *p, const char *name, const uint8_t *code, si
 				 (unsigned long long)p->at, (unsigned long long)at);
 	slot_jump_write(p->bytes + e->trampoline, p->at + e->trampoline, p->at + e->slot);
 	memcpy(p->bytes + e->slot, &hook, sizeof hook);
+	memcpy(p->bytes + e->slot + sizeof hook, &argument, sizeof argument);
 	memcpy(p->bytes + e->copy, r.copy, r.copy_bytes);
 	e->displaced = r.displaced;
 	e->copy_bytes = r.copy_bytes;
@@ -141,6 +142,11 @@ uint64_t near_page_trampoline(const struct near_page *p, unsigned entry)
 uint64_t near_page_copy(const struct near_page *p, unsigned entry)
 {
 	return p->at + near_page_entry(p, entry)->copy;
+}
+
+uint64_t near_page_spare(const struct near_page *p)
+{
+	return p->at + p->size - NEAR_PAGE_SPARE;
 }
 
 void near_page_jump(const struct near_page *p, unsigned entry, uint8_t jump[JUMP_BYTES])
@@ -166,7 +172,8 @@ uint64_t near_page_back(const struct near_page *p, uint64_t pc)
 		const struct near_entry *e = near_page_entry(p, i);
 		struct relocated r = relocated_of(e);
 		uint64_t back = relocated_back(&r, e->at, p->at + e->copy, pc);
-		if (pc == p->at + e->trampoline)
+		/* It has read nothing but the address, and changed a register that no argument is in. */
+		if (pc - (p->at + e->trampoline) < SLOT_JUMP_BYTES)
 			back = e->at;
 		if (back)
 			return back;

@@ -6,13 +6,20 @@
 
 #include "attach/relocate.h"
 
-enum { NEAR_PAGE_VERSION = 1, NEAR_PAGE_ENTRIES = 64, NEAR_PAGE_OWN = 16, NEAR_PAGE_NAME = 40 };
+enum {
+	NEAR_PAGE_VERSION = 2,
+	NEAR_PAGE_ENTRIES = 256,
+	NEAR_PAGE_OWN = 16,
+	NEAR_PAGE_NAME = 40,
+	NEAR_PAGE_SPARE = 64
+};
 
 /* The layout of header and entries is read by other versions of heft: change it with the version. */
 struct near_entry {
-	uint64_t at;                     /* the function's */
-	uint32_t trampoline, slot, copy; /* offsets in the page; the slot has the hook's address */
-	uint8_t displaced, copy_bytes;   /* as in struct relocated */
+	uint64_t at; /* the function's */
+	uint32_t trampoline, slot,
+		copy; /* offsets in the page; the slots have the hook's address and argument */
+	uint8_t displaced, copy_bytes; /* as in struct relocated */
 	uint8_t steps, unused;
 	uint8_t from[RELOCATE_STEPS], to[RELOCATE_STEPS];
 	uint8_t old[RELOCATE_MOST]; /* the first `displaced` bytes of the function before */
@@ -42,10 +49,12 @@ size_t near_page_bytes(unsigned functions);
 /* The page will be mapped at `at` and has space for so many functions. */
 int near_page_init(struct near_page *p, uint64_t at, unsigned functions, struct heft_error *err);
 void near_page_fini(struct near_page *p);
-/* Adds a function: the arguments are those of relocate(), and `hook` is where calls of it go. Returns its number. A
- * function that is there already (another name of it) is not added again. */
+/* Adds a function: the arguments are those of relocate(), `hook` is where calls of it go, and `argument` is what that
+ * gets as its sixth. Returns its number. A function that is there already (another name of it) is not added
+ * again. */
 int near_page_add(struct near_page *p, const char *name, const uint8_t *code, size_t n, uint64_t at,
-		  uint64_t function_bytes, uint64_t hook, struct heft_error *err);
+		  uint64_t function_bytes, uint64_t hook, uint64_t argument,
+		  struct heft_error *err);
 /* The bytes change when functions are added. */
 struct near_header *near_page_header(const struct near_page *p);
 const struct near_entry *near_page_entry(const struct near_page *p, unsigned entry);
@@ -54,6 +63,8 @@ unsigned near_page_count(const struct near_page *p);
 /* Run-time addresses: where the jump at the entry leads, and what stands for the function as it was. */
 uint64_t near_page_trampoline(const struct near_page *p, unsigned entry);
 uint64_t near_page_copy(const struct near_page *p, unsigned entry);
+/* NEAR_PAGE_SPARE bytes at its end, which whoever attaches may write code to. */
+uint64_t near_page_spare(const struct near_page *p);
 /* What is written at the function's entry, over the first JUMP_BYTES of entry->old. */
 void near_page_jump(const struct near_page *p, unsigned entry, uint8_t jump[JUMP_BYTES]);
 

@@ -215,18 +215,42 @@ static uint64_t go_back(struct older_heap *h, struct marks *m, uint64_t at)
 	return m->items[m->count].at;
 }
 
+/* A block reaches into the chunk behind it. So chunks as they are measured, from their size words on, follow each
+ * other without a gap. */
+static void measure(struct older_heap *h, enum older_kind kind, uint64_t at, uint64_t bytes)
+{
+	const struct older_reading *r = h->reading;
+	uint64_t start = at + GLIBC_CHUNK_HEADER - 8, end = start + bytes;
+	if (r->each_free && kind >= OLDER_IN_BINS && kind != OLDER_CACHE_TABLES)
+		r->each_free(r->ctx, start, bytes, kind, h->in_main);
+	if (!r->measure)
+		return;
+	if (kind == OLDER_IN_USE) {
+		r->measure(r->ctx, start, start + 8, &h->sums.kinds[OLDER_HEADERS]);
+		start += 8;
+	}
+	r->measure(r->ctx, start, end, &h->sums.kinds[kind]);
+}
+
 static void count_chunk(struct older_heap *h, uint64_t at, const struct glibc_chunk *c, bool used,
 			bool first)
 {
 	uint64_t bytes = glibc_chunk_bytes(c);
 	uint64_t usable = bytes - 8;
-	if (used && bytes == GLIBC_CACHE_CHUNK && is_cache(h, at + GLIBC_CHUNK_HEADER, first))
-		return;
-	if (!used || (h->key && c->key == h->key) ||
-	    (h->fast.count && bytes <= FAST_CHUNK_MOST && is_fast(h, at)))
-		add(&h->sums.unused, usable);
-	else
+	enum older_kind kind = OLDER_IN_USE;
+	if (!used)
+		kind = OLDER_IN_BINS;
+	else if (bytes == GLIBC_CACHE_CHUNK && is_cache(h, at + GLIBC_CHUNK_HEADER, first))
+		kind = OLDER_CACHE_TABLES;
+	else if (h->key && c->key == h->key)
+		kind = OLDER_IN_CACHES;
+	else if (h->fast.count && bytes <= FAST_CHUNK_MOST && is_fast(h, at))
+		kind = OLDER_IN_FAST_BINS;
+	measure(h, kind, at, bytes);
+	if (kind == OLDER_IN_USE)
 		older_count(h, at + GLIBC_CHUNK_HEADER, usable);
+	else if (kind != OLDER_CACHE_TABLES)
+		add(&h->sums.unused, usable);
 }
 
 /* Whether a chunk that is no chunk ends the heap: behind the last one stand two fences. */
@@ -252,6 +276,8 @@ static bool walk(struct older_heap *h, uint64_t at, uint64_t end, uint64_t top)
 	struct glibc_chunk c, next;
 	const uint64_t first = at;
 	bool here = top >= at && top < end;
+	if (h->reading->only_extents)
+		return true;
 	h->window_filled = 0;
 	if (at >= end || !chunk_at(h, at, end, &c))
 		return false;
@@ -259,6 +285,7 @@ static bool walk(struct older_heap *h, uint64_t at, uint64_t end, uint64_t top)
 	for (unsigned refills = h->refills;;) {
 		if (at == top && glibc_chunk_bytes(&c) <= end - at) {
 			h->sums.top_bytes += glibc_chunk_bytes(&c);
+			measure(h, OLDER_TOP, at, glibc_chunk_bytes(&c) - 8);
 			return true;
 		}
 		if (!here && is_fence(at, end, &c))
@@ -288,6 +315,29 @@ static uint64_t after_arena(uint64_t at)
 	return (at + sizeof(struct glibc_arena) + 15) & ~UINT64_C(15);
 }
 
+static void keep_extent(struct older_heap *h, uint64_t at, uint64_t bytes)
+{
+	if (h->reading->measure)
+		(void)vector_push(&h->extents, (struct older_block){at, bytes});
+}
+
+/* Where the break cannot grow, the main arena goes on in a mapping. Chunks that only mark an end stand at the end of the first
+ * piece, and the top chunk is in the last one. If there are more pieces, or if the last one was merged with its
+ * neighbour, the walk does not come to the top. */
+static bool walk_pieces(struct older_heap *h, uint64_t bytes, uint64_t from,
+			const struct target_mapping *last, uint64_t end, uint64_t top)
+{
+	keep_extent(h, from, bytes);
+	bool fine = walk(h, from, from + bytes, top);
+	struct older_sums before = h->sums;
+	if (walk(h, last->start, end, top)) {
+		keep_extent(h, last->start, end - last->start);
+		return fine;
+	}
+	h->sums = before;
+	return false;
+}
+
 /* The main arena: from where the program's break began to the top chunk. */
 static bool walk_main(struct older_heap *h, const struct glibc_arena *a)
 {
@@ -304,7 +354,14 @@ static bool walk_main(struct older_heap *h, const struct glibc_arena *a)
 	    !glibc_read(&h->glibc, a->top, &top, GLIBC_CHUNK_HEADER) ||
 	    glibc_chunk_bytes(&top) > UINT64_C(1) << 48)
 		return !a->top || !a->system_bytes; /* nothing was allocated yet */
-	return walk(h, from, a->top + glibc_chunk_bytes(&top), a->top);
+	const struct target_mapping *first = target_maps_find(h->maps, from);
+	const struct target_mapping *last = target_maps_find(h->maps, a->top);
+	uint64_t end = a->top + glibc_chunk_bytes(&top);
+	if (first && last && first != last && end <= last->end && from < first->end)
+		return walk_pieces(h, first->end - from, from, last, end, a->top);
+	if (first && first == last)
+		keep_extent(h, from, end - from);
+	return walk(h, from, end, a->top);
 }
 
 /* Whether a list that is followed leads back to where it was. */
@@ -327,6 +384,7 @@ static bool walk_heaps(struct older_heap *h, uint64_t arena_at, const struct gli
 			return false;
 		uint64_t from = at + sizeof info;
 		h->heaps[i] = at;
+		keep_extent(h, at, info.bytes);
 		bool with_arena = arena_at == from;
 		if (with_arena)
 			from = after_arena(from);
@@ -353,7 +411,9 @@ static void read_arena(struct older_heap *h, uint64_t at, const struct glibc_are
 		       struct older_totals *t)
 {
 	struct older_sums before = h->sums;
-	read_fast_bins(h, a);
+	h->in_main = at == h->glibc.main_at;
+	if (!h->reading->only_extents)
+		read_fast_bins(h, a);
 	bool fine = at == h->glibc.main_at ? walk_main(h, a) : walk_heaps(h, at, a);
 	t->incomplete |= !fine;
 	t->exact &= fine && !a->lock;
@@ -412,6 +472,7 @@ void older_read(struct older_heap *h, const struct older_reading *r, struct olde
 	memset(t, 0, sizeof *t);
 	memset(&h->sums, 0, sizeof h->sums);
 	h->reading = r;
+	h->extents.count = 0;
 	h->until_ns = began + r->limit_ns;
 	h->late = h->guessed = false;
 	find_caches(h);
@@ -423,10 +484,30 @@ void older_read(struct older_heap *h, const struct older_reading *r, struct olde
 	t->unused = h->sums.unused;
 	t->top_bytes = h->sums.top_bytes;
 	memcpy(t->classes, h->sums.classes, sizeof t->classes);
+	memcpy(t->kinds, h->sums.kinds, sizeof t->kinds);
 	t->used.blocks += h->sums.used.blocks;
 	t->used.bytes += h->sums.used.bytes;
 	t->took_ns = monotonic_ns() - began;
 	h->reading = NULL;
+}
+
+struct older_block older_main_arena(const struct older_heap *h)
+{
+	return (struct older_block){h->glibc.main_at, sizeof(struct glibc_arena)};
+}
+
+bool older_extent(const struct older_heap *h, size_t i, struct older_block *extent)
+{
+	if (i < h->extents.count)
+		*extent = h->extents.items[i];
+	return i < h->extents.count;
+}
+
+bool older_large(const struct older_heap *h, size_t i, struct older_block *mapping)
+{
+	if (i < h->mapped.count)
+		*mapping = (struct older_block){h->mapped.items[i].start, h->mapped.items[i].span};
+	return i < h->mapped.count;
 }
 
 int older_open(struct older_heap **out, const struct target_memory *memory,
@@ -458,5 +539,6 @@ void older_close(struct older_heap *h)
 		close(h->pages_fd);
 	vector_free(&h->mapped);
 	vector_free(&h->fast);
+	vector_free(&h->extents);
 	free(h);
 }

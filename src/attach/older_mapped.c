@@ -140,6 +140,27 @@ static void look_again(struct older_heap *h)
 	h->mapped.count = kept;
 }
 
+/* Those of a list. The word before a block says whether it has a mapping, the one before that where it begins. */
+static void take_listed(struct older_heap *h)
+{
+	const struct older_reading *r = h->reading;
+	h->mapped.count = 0;
+	for (size_t i = 0; i < r->large_count; i++) {
+		uint64_t at = r->large[i].at - GLIBC_CHUNK_HEADER;
+		struct glibc_chunk c;
+		if (!glibc_read(&h->glibc, at, &c, GLIBC_CHUNK_HEADER) ||
+		    (c.size & 7) != GLIBC_MAPPED || c.previous_bytes > at)
+			continue;
+		uint64_t bytes = glibc_chunk_bytes(&c), start = at - c.previous_bytes;
+		if (start % PAGE || (at + bytes) % PAGE ||
+		    bytes - GLIBC_CHUNK_HEADER < r->large[i].bytes)
+			continue;
+		if (!vector_push(&h->mapped,
+				 (struct older_mapped){at, bytes, start, bytes + c.previous_bytes}))
+			return;
+	}
+}
+
 bool older_read_mapped(struct older_heap *h, struct older_totals *t)
 {
 	struct glibc_parameters p;
@@ -147,7 +168,9 @@ bool older_read_mapped(struct older_heap *h, struct older_totals *t)
 		return false;
 	uint32_t count = p.mapped_now < OLDER_MAPPED_MOST ? p.mapped_now : OLDER_MAPPED_MOST;
 	uint64_t seen = 0;
-	if (h->searched && h->reading->still && !h->reading->each)
+	if (h->reading->large)
+		take_listed(h);
+	else if (h->searched && h->reading->still && !h->reading->each)
 		look_again(h);
 	else
 		search(h, count);

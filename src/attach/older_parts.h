@@ -19,6 +19,7 @@ struct older_mapped {
 struct older_sums {
 	struct older_sum used, unused, classes[OLDER_CLASSES];
 	uint64_t top_bytes;
+	struct ledger_bytes kinds[OLDER_KINDS];
 };
 
 struct older_heap {
@@ -26,12 +27,14 @@ struct older_heap {
 	const struct target_maps *maps;
 	int pages_fd;                       /* /proc/PID/pagemap, or -1 */
 	VECTOR(struct older_mapped) mapped; /* found by the last reading that looked for them */
+	VECTOR(struct older_block) extents; /* of arenas, if the reading measures */
 	VECTOR(uint64_t) fast; /* chunks in fast bins of the arena, in order of address */
 	/* Of the reading that goes on */
 	const struct older_reading *reading;
 	struct older_sums sums;
 	uint64_t until_ns;
 	bool late, searched;
+	bool in_main;    /* the arena that is read is the main one */
 	bool all_caches; /* the caches are those of all threads */
 	bool guessed;    /* something could be a cache or a block of zeros */
 	size_t cache_count;

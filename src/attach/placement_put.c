@@ -8,174 +8,52 @@
  *      was never touched.
  *   4. All threads stop; the entries get their jumps; all go on.
  *
- * The near page and the blob are one piece of memory. The page says what it needs to be
+ * A near page and the blob are one piece of memory; modules further away have near pages
+ * of their own. The page says what it needs to be
  * removed again, so whoever finds it can do that: this heft, or another one after this
  * one was killed. */
 #include "attach/placement.h"
 
-#include "attach/blob_image.h"
-#include "attach/near_page.h"
 #include "attach/placement_before.h"
-#include "attach/stop.h"
-#include "attach/target_allocator.h"
-#include "attach/target_branches.h"
+#include "attach/placement_plan.h"
+#include "attach/placement_session.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
 	TRIES = 3,
-	CODE_MOST = 256 << 10, /* of one function, to look for branches back */
 	BUSY_TRIES = 40,
+	PLACE_TRIES =
+		10, /* a program that begins many threads takes hundreds of MiB in an instant */
+	DESCRIPTOR = 1024, /* more than a thread's descriptor has before its number */
 };
-#define LIMIT_NS 50000000ull
 #define FIRST_NS 5000000000ull /* the first thread may wait for a processor for so long */
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
+_Static_assert((int)NEAR_PAGE_SPARE >= (int)STOP_BACK_BYTES, "the way back fits");
+
 struct plan {
 	const struct attach_options *o;
 	struct stop *stop;
-	struct target_modules modules;
-	struct target_allocator allocator;
-	struct blob_image blob;
-	struct near_page near;
+	struct placement_plan made;
 	struct before before;
-	uint64_t at, bytes; /* all of it: near page, then blob */
-	struct stop_change changes[WIRE_BLOB_ENTRY_COUNT];
-	size_t change_count;
+	struct session_way way;
+	bool place_taken; /* by the program, since the plan was made */
 	uint64_t
 		first_thread; /* the thread pointer of the thread that the program began with; 0: not known */
 };
-
-/* ---- the plan */
-
-/* The process makes its session file in a folder of ours: it must see that folder under the same name. */
-static int check_folder(const struct attach_options *o, struct heft_error *err)
-{
-	char path[600];
-	struct stat ours, theirs;
-	snprintf(path, sizeof path, "/proc/%d/root%s", o->pid, o->session_dir);
-	if (!placement_began(o->pid))
-		return heft_fail(err, HEFT_ENOTFOUND, "process %d has ended", o->pid);
-	if (stat(o->session_dir, &ours))
-		return heft_fail_errno(err, "%s", o->session_dir);
-	if (stat(path, &theirs) || ours.st_dev != theirs.st_dev || ours.st_ino != theirs.st_ino)
-		return heft_fail(
-			err, HEFT_EREFUSED,
-			"process %d sees another file system (a container, or chroot): it cannot "
-			"reach %s\n"
-			"Set HEFT_DIR to a folder in memory that both see under the same name.",
-			o->pid, o->session_dir);
-	return 0;
-}
-
-static uint64_t moved_pc(void *ctx, uint64_t pc)
-{
-	return near_page_pc(ctx, pc);
-}
-
-static int plan_entry(struct plan *p, unsigned entry, struct heft_error *err)
-{
-	const struct target_function *f = &p->allocator.functions[entry];
-	struct wire_blob *shared = blob_image_shared(&p->blob);
-	size_t n = f->room < CODE_MOST ? f->room : CODE_MOST;
-	if (!f->address || !shared->hook[entry])
-		return 0;
-	uint8_t *code = malloc(n);
-	if (!code)
-		return heft_fail(err, HEFT_ENOMEM, "out of memory");
-	int number;
-	if (!target_modules_memory(&p->modules, f->address, code, n))
-		number = heft_fail(err, HEFT_EIO, "cannot read %s of process %d",
-				   target_entry_names[entry], p->o->pid);
-	else
-		number = near_page_add(&p->near, target_entry_names[entry], code, n, f->address,
-				       f->bytes, shared->hook[entry], err);
-	free(code);
-	if (number < 0)
-		return number;
-	const struct near_entry *e = near_page_entry(&p->near, (unsigned)number);
-	struct stop_change *c = &p->changes[p->change_count++];
-	c->at = f->address;
-	c->bytes = e->displaced;
-	memcpy(c->old, e->old, e->displaced);
-	memcpy(c->now, e->old, e->displaced);
-	near_page_jump(&p->near, (unsigned)number, c->now);
-	c->moved = moved_pc;
-	c->ctx = &p->near;
-	shared->next[entry] = near_page_copy(&p->near, (unsigned)number);
-	return 0;
-}
-
-/* One piece from where a jump reaches every module that has a function of ours. */
-static int choose_place(struct plan *p, struct heft_error *err)
-{
-	uint64_t low = UINT64_MAX, high = 0;
-	for (unsigned i = 0; i < WIRE_BLOB_ENTRY_COUNT; i++) {
-		ssize_t module = target_module_at(&p->modules, p->allocator.functions[i].address);
-		if (!p->allocator.functions[i].address || module < 0)
-			continue;
-		const struct target_module *m = &p->modules.items[module];
-		low = m->low < low ? m->low : low;
-		high = m->high > high ? m->high : high;
-	}
-	size_t near_bytes = near_page_bytes(WIRE_BLOB_ENTRY_COUNT);
-	p->bytes = near_bytes + p->blob.size;
-	p->at = target_place_near(&p->modules, low, high, p->bytes);
-	if (!p->at)
-		return heft_fail(err, HEFT_EREFUSED,
-				 "process %d has no space within 2 GiB of its allocator",
-				 p->o->pid);
-	blob_image_place(&p->blob, p->at + near_bytes);
-	return near_page_init(&p->near, p->at, WIRE_BLOB_ENTRY_COUNT, err);
-}
-
-static void fill_settings(struct plan *p)
-{
-	struct wire_blob *shared = blob_image_shared(&p->blob);
-	struct near_header *header = near_page_header(&p->near);
-	struct stat st = {0};
-	shared->sample_bytes = p->o->sample_bytes;
-	shared->sample_auto = p->o->sample_automatic;
-	shared->follow_none = !p->o->follow;
-	snprintf(shared->session_dir, sizeof shared->session_dir, "%s", p->o->session_dir);
-	stat(p->o->session_dir, &st);
-	header->own[OWN_BLOB_AT] = p->blob.at;
-	header->own[OWN_BLOB_BYTES] = p->blob.size;
-	header->own[OWN_SHARED] = p->blob.at + p->blob.shared;
-	header->own[OWN_GUARDIAN] = (uint64_t)getpid();
-	header->own[OWN_GUARDIAN_ID] = placement_began(getpid());
-	header->own[OWN_SESSION_DEVICE] = st.st_dev;
-	header->own[OWN_SESSION_INODE] = st.st_ino;
-}
-
-static int make_plan(struct plan *p, struct heft_error *err)
-{
-	int rc = target_modules_read(&p->modules, p->o->pid, err);
-	if (!rc)
-		rc = target_allocator_find(&p->allocator, &p->modules, err);
-	if (!rc)
-		rc = target_describe(blob_image_shared(&p->blob), &p->modules, &p->allocator, err);
-	if (!rc)
-		rc = choose_place(p, err);
-	for (unsigned i = 0; i < WIRE_BLOB_ENTRY_COUNT && !rc; i++)
-		rc = plan_entry(p, i, err);
-	if (!rc)
-		rc = target_branches_check(&p->modules, &p->near, err);
-	if (!rc)
-		fill_settings(p);
-	return rc;
-}
 
 /* ---- the memory */
 
@@ -193,23 +71,53 @@ static int call(struct plan *p, const char *what, long number, uint64_t a, uint6
 	return rc;
 }
 
-static int map_all(struct plan *p, struct heft_error *err)
+/* One piece of memory: a near page, and behind the first one the blob. */
+static uint64_t piece_bytes(const struct plan *p, unsigned page)
 {
-	uint64_t near_bytes = p->blob.at - p->at;
-	int rc = call(p, "map memory", SYS_mmap, p->at, p->bytes, PROT_NONE,
+	return p->made.pages[page].near.size + (page ? 0 : p->made.blob.size);
+}
+
+static void unmap_page(struct plan *p, unsigned page)
+{
+	struct heft_error ignored;
+	call(p, "unmap memory", SYS_munmap, p->made.pages[page].at, piece_bytes(p, page), 0, 0, 0,
+	     &ignored);
+}
+
+/* If this fails, nothing of ours is there. */
+static int map_page(struct plan *p, unsigned page, struct heft_error *err)
+{
+	const struct placement_page *at = &p->made.pages[page];
+	const struct blob_image *blob = &p->made.blob;
+	int rc = call(p, "map memory", SYS_mmap, at->at, piece_bytes(p, page), PROT_NONE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 		      (uint64_t)-1, err);
+	p->place_taken = rc && err->sys_errno == EEXIST;
 	if (rc)
-		return rc;
-	rc = call(p, "map code", SYS_mprotect, p->at, near_bytes, PROT_READ | PROT_EXEC, 0, 0, err);
-	for (unsigned i = 0; i < p->blob.count && !rc; i++) {
-		const struct blob_part *part = &p->blob.parts[i];
-		rc = call(p, "map code", SYS_mprotect, p->blob.at + part->from,
-			  part->to - part->from, (uint64_t)part->protection, 0, 0, err);
+		return rc; /* what lies there now is the program's own, or another heft's: it stays */
+	/* The page comes first: whoever finds it, here or in a forked child, can take all of it out. */
+	rc = stop_write(p->stop, at->at, at->near.bytes, at->near.size, err);
+	if (!rc)
+		rc = call(p, "map code", SYS_mprotect, at->at, at->near.size, PROT_READ | PROT_EXEC,
+			  0, 0, err);
+	for (unsigned i = 0; i < blob->count && !page && !rc; i++) {
+		const struct blob_part *part = &blob->parts[i];
+		rc = call(p, "map code", SYS_mprotect, blob->at + part->from, part->to - part->from,
+			  (uint64_t)part->protection, 0, 0, err);
 	}
-	if (rc) {
-		struct heft_error ignored;
-		call(p, "unmap memory", SYS_munmap, p->at, p->bytes, 0, 0, 0, &ignored);
+	if (rc)
+		unmap_page(p, page);
+	return rc;
+}
+
+/* The first page comes first: it leads to all others. */
+static int map_all(struct plan *p, struct heft_error *err)
+{
+	int rc = 0;
+	for (unsigned i = 0; i < p->made.page_count && !rc; i++) {
+		rc = map_page(p, i, err);
+		for (unsigned k = 0; rc && k < i; k++)
+			unmap_page(p, k);
 	}
 	return rc;
 }
@@ -239,10 +147,14 @@ static int with_borrowed(struct plan *p, int (*work)(struct plan *p, struct heft
 	return rc ? rc : back;
 }
 
-static int write_all(struct plan *p, struct heft_error *err)
+static int write_blob(struct plan *p, struct heft_error *err)
 {
-	int rc = stop_write(p->stop, p->blob.at, p->blob.bytes, p->blob.filled, err);
-	return rc ? rc : stop_write(p->stop, p->at, p->near.bytes, p->near.size, err);
+	const struct blob_image *blob = &p->made.blob;
+	int rc = stop_write(p->stop, blob->at, blob->bytes, blob->filled, err);
+	if (!rc && p->made.tables_from)
+		rc = stop_write(p->stop, blob->at + p->made.tables_from, p->made.tables.bytes,
+				p->made.tables.size, err);
+	return rc;
 }
 
 /* ---- threads */
@@ -276,26 +188,73 @@ static void note_first(void *ctx, const struct stop_thread *t)
 /* Writes down something that the blob must know. */
 static int tell(struct plan *p, size_t field, uint64_t value, struct heft_error *err)
 {
-	return stop_write(p->stop, p->blob.at + p->blob.shared + field, &value, sizeof value, err);
+	return stop_write(p->stop, p->made.blob.at + p->made.blob.shared + field, &value,
+			  sizeof value, err);
 }
 
 /* ---- the session */
 
+/* The thread that calls open has a stack of heft's; its lower end is not used yet. */
+static uint64_t scratch(struct plan *p)
+{
+	return blob_image_shared(&p->made.blob)->stack - WIRE_BLOB_STACK;
+}
+
+/* A program may close the time stamp counter, which every record needs. */
+static int check_counter(struct plan *p, struct heft_error *err)
+{
+	int32_t mode = 0;
+	int rc = call(p, "look at its time stamp counter", SYS_prctl, PR_GET_TSC, scratch(p), 0, 0,
+		      0, err);
+	if (!rc)
+		rc = stop_read(p->stop, scratch(p), &mode, sizeof mode, err);
+	if (!rc && mode == PR_TSC_SIGSEGV)
+		rc = heft_fail(err, HEFT_EREFUSED,
+			       "process %d has closed the time stamp counter (PR_SET_TSC), "
+			       "without which heft cannot record",
+			       p->o->pid);
+	return rc;
+}
+
+/* How the program reaches its session. */
+static int hand_over_folder(struct plan *p, struct heft_error *err)
+{
+	const uint64_t shared = p->made.blob.at + p->made.blob.shared;
+	int32_t number = 0;
+	int rc = tell(p, offsetof(struct wire_blob, session_device), p->way.folder.st_dev, err);
+	if (!rc)
+		rc = tell(p, offsetof(struct wire_blob, session_inode), p->way.folder.st_ino, err);
+	if (rc || p->way.fd < 0)
+		return rc;
+	rc = session_way_hand_over(&p->way, p->stop, p->o->pid, scratch(p), &number, err);
+	return rc ? rc
+		  : stop_write(p->stop, shared + offsetof(struct wire_blob, session_fd), &number,
+			       sizeof number, err);
+}
+
 static int open_session(struct plan *p, struct heft_error *err)
 {
-	const struct wire_blob *shared = blob_image_shared(&p->blob);
+	const struct wire_blob *shared = blob_image_shared(&p->made.blob);
 	const struct stop_thread borrowed = stop_borrowed(p->stop);
-	uint64_t offset = 0;
+	uint64_t offset = 0, stack = shared->stack, pointer = 0;
 	int64_t result;
+	int rc = 0;
 	note_first(p, &borrowed);
-	int rc = find_number_offset(p, &borrowed, &offset, err);
+	if (!borrowed.thread_pointer) { /* it has just begun: a descriptor of ours will do */
+		pointer = stack -= DESCRIPTOR;
+		rc = stop_write(p->stop, pointer, &pointer, sizeof pointer, err);
+	} else if (find_number_offset(p, &borrowed, &offset, err) && !p->o->start_execs)
+		rc = err->code; /* of one that was just started, the blob finds out */
 	if (!rc)
 		rc = tell(p, offsetof(struct wire_blob, tid_offset), offset, err);
+	if (!rc)
+		rc = check_counter(p, err);
+	if (!rc)
+		rc = hand_over_folder(p, err);
 	if (rc)
 		return rc;
-	/* The page ends in traps: the function returns there. */
-	rc = stop_function(p->stop, shared->open, shared->stack, p->at + p->near.size - 1, &result,
-			   err);
+	rc = stop_function(p->stop, shared->open, stack, pointer,
+			   near_page_spare(&p->made.pages[0].near), &result, err);
 	if (!rc && (int32_t)result) {
 		errno = (int)-(int32_t)result;
 		rc = heft_fail_errno(err, "process %d cannot make its file in %s", p->o->pid,
@@ -328,7 +287,7 @@ static int frozen(struct plan *p,
 		if (busy)
 			pause_between_tries(busy);
 		report->tries++;
-		rc = stop_all(p->stop, LIMIT_NS, err);
+		rc = stop_all(p->stop, STOP_LIMIT_NS, err);
 		late += rc == HEFT_EBUSY;
 		if (rc)
 			continue;
@@ -349,7 +308,7 @@ static int change_entries(struct plan *p, struct attach_report *report, struct h
 	if (rc)
 		return heft_fail(err, rc, "cannot list the threads of process %d", p->o->pid);
 	report->threads = (uint32_t)count;
-	rc = stop_change_code(p->stop, p->changes, p->change_count, err);
+	rc = stop_change_code(p->stop, p->made.changes, p->made.change_count, err);
 	if (!rc)
 		before_look_again(&p->before, p->stop);
 	return rc;
@@ -359,13 +318,13 @@ static int change_entries(struct plan *p, struct attach_report *report, struct h
 static int fill_and_hook(struct plan *p, struct attach_report *report, struct heft_error *err)
 {
 	struct heft_error ignored;
-	int rc = write_all(p, err);
+	int rc = write_blob(p, err);
 	if (!rc)
 		rc = with_borrowed(p, open_session, err);
 	if (!rc)
 		rc = describe_first(p, err);
 	if (!rc)
-		before_look(&p->before, &p->modules, p->allocator.module, p->o->older);
+		before_look(&p->before, &p->made.modules, p->made.allocator.module, p->o->older);
 	if (!rc)
 		rc = frozen(p, change_entries, report, err);
 	if (!rc)
@@ -374,38 +333,88 @@ static int fill_and_hook(struct plan *p, struct attach_report *report, struct he
 		struct attach_report left = {0};
 		stop_close(p->stop);
 		p->stop = NULL;
-		placement_take(p->o->pid, p->at, &left, &ignored);
+		placement_take(p->o->pid, p->made.pages[0].at, &left, &ignored);
 	}
+	return rc;
+}
+
+/* A program that was just started and stands still: it does so until all is done. */
+static int put_into_started(struct plan *p, uint64_t *near_at, struct attach_report *report,
+			    struct heft_error *err)
+{
+	int rc = stop_all(p->stop, FIRST_NS, err); /* nobody waits for it yet */
+	if (!rc)
+		rc = with_borrowed(p, map_all, err);
+	*near_at = rc ? 0 : p->made.pages[0].at;
+	if (!rc)
+		rc = write_blob(p, err);
+	if (!rc)
+		rc = with_borrowed(p, open_session, err);
+	if (!rc)
+		rc = tell(p, offsetof(struct wire_blob, first_thread), p->first_thread, err);
+	if (!rc)
+		rc = change_entries(p, report, err);
+	return rc ? rc : stop_resume(p->stop, err);
+}
+
+/* *place_taken: nothing was done, because the program has mapped something where heft wanted to be. */
+static int put_once(const struct attach_options *o, uint64_t *near_at, bool *place_taken,
+		    struct attach_report *report, struct heft_error *err)
+{
+	struct plan p = {.o = o, .way.fd = -1};
+	int rc = stop_open(&p.stop, o->pid, err);
+	uint64_t forbidden = 0;
+	if (!rc)
+		rc = stop_forbidden_calls(p.stop, &forbidden, err);
+	if (!rc)
+		rc = session_way_find(&p.way, o, err);
+	if (!rc)
+		rc = blob_image_read(&p.made.blob, o->blob, err);
+	if (!rc)
+		blob_image_shared(&p.made.blob)->forbidden = forbidden;
+	if (!rc)
+		rc = placement_plan_make(&p.made, o, report, err);
+	if (!rc && o->start_execs)
+		rc = put_into_started(&p, near_at, report, err);
+	else if (!rc) {
+		rc = with_borrowed(&p, map_all, err);
+		*near_at = rc ? 0 : p.made.pages[0].at;
+		if (!rc)
+			rc = fill_and_hook(&p, report, err);
+	}
+	*place_taken = rc && p.place_taken && !o->start_execs;
+	if (rc && o->start_execs &&
+	    !o->start_lets_go) /* it must not run unseen when it is let go */
+		kill(o->pid, SIGKILL);
+	stop_close(p.stop);
+	if (rc && o->start_lets_go && *near_at) {
+		struct attach_report left = {0};
+		struct heft_error ignored;
+		placement_take(o->pid, *near_at, &left, &ignored);
+	}
+	before_fini(&p.before);
+	session_way_fini(&p.way);
+	placement_plan_fini(&p.made);
 	return rc;
 }
 
 int placement_put(const struct attach_options *o, uint64_t *near_at, struct attach_report *report,
 		  struct heft_error *err)
 {
-	struct plan p = {.o = o};
-	int rc = stop_open(&p.stop, o->pid, err);
-	if (!rc && placement_is_sandboxed(o->pid))
-		rc = heft_fail(
-			err, HEFT_EREFUSED,
-			"process %d is in a sandbox (seccomp), which might kill it for the system "
-			"calls that heft makes in it\n"
-			"Start it with heft run, which sees what the sandbox allows.",
-			o->pid);
-	if (!rc)
-		rc = check_folder(o, err);
-	if (!rc)
-		rc = blob_image_read(&p.blob, o->blob, err);
-	if (!rc)
-		rc = make_plan(&p, err);
-	if (!rc)
-		rc = with_borrowed(&p, map_all, err);
-	if (!rc)
-		rc = fill_and_hook(&p, report, err);
-	*near_at = p.at;
-	stop_close(p.stop);
-	near_page_fini(&p.near);
-	before_fini(&p.before);
-	target_modules_fini(&p.modules);
-	blob_image_fini(&p.blob);
+	const struct attach_report empty = *report;
+	bool place_taken;
+	int rc = put_once(o, near_at, &place_taken, report, err);
+	for (unsigned i = 1; place_taken && i < PLACE_TRIES; i++) {
+		pause_between_tries(i);
+		*report = empty;
+		report->places_taken = i;
+		*err = (struct heft_error){0};
+		rc = put_once(o, near_at, &place_taken, report, err);
+	}
+	if (place_taken)
+		rc = heft_fail(err, HEFT_EBUSY,
+			       "process %d maps memory all the time where heft wants to be: it was "
+			       "tried %d times\nTry again a little later.",
+			       o->pid, PLACE_TRIES);
 	return rc;
 }

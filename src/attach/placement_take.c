@@ -7,14 +7,19 @@
  * or `inside`, which is the address of the hook's frame; a longjmp may have left it behind).
  * If nobody is, what heft has mapped is unmapped.
  *
+ * A thread may be in the middle of fork then, and have copied what is unmapped now; its child cannot be seen
+ * yet. So we wait until each such fork is done: whoever looks for children afterwards finds them all.
+ *
  * All that is read from the process is its own to change. What it claims can lead to
  * no harm but in that process. */
 #include "attach/placement.h"
 
 #include "attach/near_page.h"
+#include "attach/placement_session.h"
 #include "attach/stop.h"
 #include "attach/target_maps.h"
 #include "hosted/monotonic.h"
+#include "session/session_dir.h"
 #include "wire/blob.h"
 
 #include <dirent.h>
@@ -22,13 +27,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
-#define LIMIT_NS 50000000ull
 #define LOOK_NS 1000000000ull     /* how long to wait for threads that have no processor */
 #define PATIENCE_NS 3000000000ull /* how long a thread may stay inside */
+#define RESTORE_NS 15000000000ull /* how long a program may be in vfork again and again */
 enum {
-	ENTRIES = WIRE_BLOB_ENTRY_COUNT,
 	NEAR_MOST = 1 << 20,
 	BORROW_TRIES = 5, /* 2 s each: the code is as before, nobody waits but heft */
 };
@@ -36,8 +41,9 @@ enum {
 struct removal {
 	pid_t pid;
 	struct stop *stop;
-	struct near_page near;
-	uint64_t low, high; /* near page and blob */
+	struct near_page pages[PLACEMENT_PAGES]; /* the first one has the blob behind it */
+	unsigned page_count;
+	uint64_t low, high; /* first near page and blob */
 	struct wire_blob shared;
 	struct target_maps maps;
 	/* The threads that were there when the entries had their old bytes, and have not been seen outside since. Who
@@ -45,7 +51,7 @@ struct removal {
 	VECTOR(pid_t) suspects;
 };
 
-static int load(struct removal *r, uint64_t near_at, struct heft_error *err)
+static int load_page(struct removal *r, uint64_t near_at, struct heft_error *err)
 {
 	struct near_header head;
 	int rc = stop_read(r->stop, near_at, &head, sizeof head, err);
@@ -59,18 +65,34 @@ static int load(struct removal *r, uint64_t near_at, struct heft_error *err)
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	rc = stop_read(r->stop, near_at, bytes, head.bytes, err);
 	if (!rc)
-		rc = near_page_load(&r->near, bytes, head.bytes, near_at, err);
+		rc = near_page_load(&r->pages[r->page_count], bytes, head.bytes, near_at, err);
 	free(bytes);
+	r->page_count += !rc;
+	return rc;
+}
+
+static int load(struct removal *r, uint64_t near_at, struct heft_error *err)
+{
+	int rc = load_page(r, near_at, err);
 	if (rc)
 		return rc;
-	const uint64_t *own = near_page_header(&r->near)->own;
+	const uint64_t *own = near_page_header(&r->pages[0])->own;
 	r->low = near_at;
 	r->high = own[OWN_BLOB_AT] + own[OWN_BLOB_BYTES];
-	if (own[OWN_BLOB_AT] != near_at + r->near.size || r->high < r->low ||
+	if (own[OWN_BLOB_AT] != near_at + r->pages[0].size || r->high < r->low ||
 	    own[OWN_SHARED] < own[OWN_BLOB_AT] || own[OWN_SHARED] > r->high - sizeof r->shared)
 		return heft_fail(err, HEFT_EREFUSED,
 				 "process %d has written over what heft has put into it", r->pid);
-	rc = stop_read(r->stop, own[OWN_SHARED], &r->shared, sizeof r->shared, err);
+	/* One that is not there was taken away by a heft that was killed meanwhile. */
+	for (unsigned i = 0; i < PLACEMENT_PAGES - 1 && own[OWN_SIDES + i] && !rc; i++) {
+		rc = load_page(r, own[OWN_SIDES + i], err);
+		if (!rc && near_page_header(&r->pages[r->page_count - 1])->own[OWN_MAIN] != near_at)
+			near_page_fini(&r->pages[--r->page_count]);
+		if (rc == HEFT_ENOTFOUND || rc == HEFT_EIO)
+			rc = 0;
+	}
+	if (!rc)
+		rc = stop_read(r->stop, own[OWN_SHARED], &r->shared, sizeof r->shared, err);
 	r->shared.session_dir[sizeof r->shared.session_dir - 1] = 0;
 	return rc;
 }
@@ -78,12 +100,12 @@ static int load(struct removal *r, uint64_t near_at, struct heft_error *err)
 /* ---- the entries */
 
 /* The changes that bring the old bytes back; those that somebody else has changed since stay. */
-static size_t plan_changes(struct removal *r, struct stop_change *changes, size_t most,
-			   struct attach_report *report)
+static size_t plan_changes(struct removal *r, const struct near_page *near,
+			   struct stop_change *changes, size_t most, struct attach_report *report)
 {
 	size_t count = 0;
-	for (unsigned i = 0; i < near_page_count(&r->near) && count < most; i++) {
-		const struct near_entry *e = near_page_entry(&r->near, i);
+	for (unsigned i = 0; i < near_page_count(near) && count < most; i++) {
+		const struct near_entry *e = near_page_entry(near, i);
 		struct stop_change *c = &changes[count];
 		memset(c, 0, sizeof *c);
 		if (stop_read(r->stop, e->at, c->old, e->displaced, NULL))
@@ -91,7 +113,7 @@ static size_t plan_changes(struct removal *r, struct stop_change *changes, size_
 		memcpy(c->now, e->old, e->displaced);
 		c->at = e->at;
 		c->bytes = e->displaced;
-		if (jump_target(c->old, e->at) == near_page_trampoline(&r->near, i))
+		if (jump_target(c->old, e->at) == near_page_trampoline(near, i))
 			count++;
 		else if (memcmp(c->old, e->old, e->displaced))
 			snprintf(report->left, sizeof report->left,
@@ -118,11 +140,14 @@ static int restore_entries(struct removal *r, struct attach_report *report, stru
 {
 	struct stop_change changes[NEAR_PAGE_ENTRIES];
 	struct heft_error ignored;
-	uint64_t until = monotonic_ns() + PATIENCE_NS;
-	size_t count = plan_changes(r, changes, NEAR_PAGE_ENTRIES, report);
+	uint64_t until = monotonic_ns() + RESTORE_NS;
+	size_t count = 0;
+	for (unsigned i = 0; i < r->page_count; i++)
+		count += plan_changes(r, &r->pages[i], changes + count, NEAR_PAGE_ENTRIES - count,
+				      report);
 	int rc = count ? HEFT_EBUSY : 0;
 	for (uint64_t wait = 1000000; rc == HEFT_EBUSY; wait += wait / 2) {
-		rc = stop_all(r->stop, LIMIT_NS, err);
+		rc = stop_all(r->stop, STOP_LIMIT_NS, err);
 		if (!rc) {
 			report->tries++;
 			rc = stop_change_code(r->stop, changes, count, err);
@@ -132,7 +157,7 @@ static int restore_entries(struct removal *r, struct attach_report *report, stru
 		}
 		if (rc != HEFT_EBUSY || monotonic_ns() > until)
 			break;
-		nap(wait < 100000000 ? wait : 100000000);
+		nap(wait < 10000000 ? wait : 10000000);
 	}
 	return rc;
 }
@@ -149,6 +174,13 @@ static bool in_one_mapping(const struct removal *r, uint64_t a, uint64_t b)
 static bool waits(const struct removal *r, uint64_t frame, uint64_t sp)
 {
 	return frame && !(sp > frame && in_one_mapping(r, sp, frame));
+}
+
+/* Whether the blob was ever written: if whoever attached was killed before, nobody can be in a hook. */
+static bool has_hooks(const struct removal *r)
+{
+	return r->shared.magic == WIRE_BLOB_MAGIC && r->shared.threads > r->low &&
+	       r->shared.threads < r->high;
 }
 
 static bool is_in_hook(struct removal *r, const struct stop_thread *t)
@@ -193,19 +225,31 @@ static int list_suspects(struct removal *r, struct heft_error *err)
 	return rc;
 }
 
+/* Its pc is in the blob or in a near page, or will be after a signal handler. */
+static bool is_at_ours(struct removal *r, const struct stop_thread *t)
+{
+	bool inside = stop_is_inside(r->stop, t, r->low, r->high);
+	for (unsigned i = 1; i < r->page_count && !inside; i++)
+		inside = stop_is_inside(r->stop, t, r->pages[i].at,
+					r->pages[i].at + r->pages[i].size);
+	return inside;
+}
+
 /* A thread has stopped, or is gone. */
 static void visit(void *ctx, const struct stop_thread *t)
 {
 	struct removal *r = ctx;
 	size_t i = 0;
 	/* In the copy of an entry it goes on in the entry itself, which is as before. */
-	uint64_t back = t->stopped ? near_page_back(&r->near, t->pc) : 0;
+	uint64_t back = 0;
+	for (unsigned k = 0; k < r->page_count && t->stopped && !back; k++)
+		back = near_page_back(&r->pages[k], t->pc);
 	const bool moved = back && !stop_move(r->stop, t->tid, back, NULL);
 	struct stop_thread there = *t;
 	if (moved)
 		there.pc = back;
 	t = &there;
-	if (t->stopped && (stop_is_inside(r->stop, t, r->low, r->high) || is_in_hook(r, t)))
+	if (t->stopped && (is_at_ours(r, t) || (has_hooks(r) && is_in_hook(r, t))))
 		return;
 	while (i < r->suspects.count && r->suspects.items[i] != t->tid)
 		i++;
@@ -260,7 +304,7 @@ static int unmap_owned(struct removal *r, struct heft_error *err)
 {
 	uint64_t count = 0;
 	int rc = stop_read(r->stop,
-			   near_page_header(&r->near)->own[OWN_SHARED] +
+			   near_page_header(&r->pages[0])->own[OWN_SHARED] +
 				   offsetof(struct wire_blob, owned_count),
 			   &count, sizeof count, err);
 	if (rc)
@@ -282,17 +326,41 @@ static int unmap_owned(struct removal *r, struct heft_error *err)
 	return rc;
 }
 
-static int unmap_session(struct removal *r, struct heft_error *err)
+/* A program in another file system has its file by a descriptor: the kernel gives its name below that folder. */
+static bool is_session_file(const struct removal *r, const struct target_mapping *m)
 {
 	size_t n = strlen(r->shared.session_dir);
+	const char *name = m->name;
+	int32_t pid;
+	uint64_t stamp;
+	if (n && !strncmp(name, r->shared.session_dir, n) && name[n] == '/')
+		return true;
+	return r->shared.session_fd > 0 && m->shared && name[0] == '/' &&
+	       makedev(m->device_major, m->device_minor) == r->shared.session_device &&
+	       session_file_name(name + 1, &pid, &stamp);
+}
+
+static int unmap_session(struct removal *r, struct heft_error *err)
+{
 	int rc = 0;
 	for (size_t i = 0; i < r->maps.count && !rc; i++) {
 		const struct target_mapping *m = &r->maps.items[i];
-		if (n && !strncmp(m->name, r->shared.session_dir, n) && m->name[n] == '/' &&
-		    (m->start >= r->high || m->end <= r->low))
+		if (is_session_file(r, m) && (m->start >= r->high || m->end <= r->low))
 			rc = unmap(r, m->start, m->end - m->start, err);
 	}
 	return rc;
+}
+
+/* Nobody makes a file there any more. The program may have closed it long ago, and use the number. */
+static int close_folder(struct removal *r, struct heft_error *err)
+{
+	const uint64_t *own = near_page_header(&r->pages[0])->own;
+	const uint64_t args[6] = {(uint64_t)r->shared.session_fd};
+	int64_t result;
+	return session_way_is_open(r->pid, r->shared.session_fd, own[OWN_SESSION_DEVICE],
+				   own[OWN_SESSION_INODE])
+		       ? stop_call(r->stop, SYS_close, args, &result, err)
+		       : 0;
 }
 
 static int unmap_all(struct removal *r, struct heft_error *err)
@@ -303,14 +371,26 @@ static int unmap_all(struct removal *r, struct heft_error *err)
 		rc = stop_borrow(r->stop, err);
 	if (rc)
 		return rc;
-	rc = unmap_owned(r, err);
+	const pid_t borrowed = stop_borrowed(r->stop).tid;
+	/* Who was still inside when the maps were read may have mapped or unmapped something since. */
+	target_maps_fini(&r->maps);
+	rc = target_maps_read(&r->maps, r->pid, err);
+	if (!rc)
+		rc = unmap_owned(r, err);
 	if (!rc)
 		rc = unmap_session(r, err);
+	/* The first page comes last: it leads to all others. */
+	for (unsigned i = 1; i < r->page_count && !rc; i++)
+		rc = unmap(r, r->pages[i].at, r->pages[i].size, err);
+	if (!rc)
+		rc = close_folder(r, err);
 	if (!rc)
 		rc = unmap(r, r->low, r->high - r->low, err);
 	int back = stop_return(r->stop, &returning);
 	if (!rc && back)
 		*err = returning;
+	if (!rc && !back)
+		stop_wait_for_forks(r->stop, borrowed, LOOK_NS);
 	return rc ? rc : back;
 }
 
@@ -334,7 +414,8 @@ int placement_take(pid_t pid, uint64_t near_at, struct attach_report *report,
 	else if (!rc)
 		rc = unmap_all(&r, err);
 	stop_close(r.stop);
-	near_page_fini(&r.near);
+	for (unsigned i = 0; i < r.page_count; i++)
+		near_page_fini(&r.pages[i]);
 	target_maps_fini(&r.maps);
 	vector_free(&r.suspects);
 	return rc == HEFT_ENOTFOUND ? 0 : rc; /* it has ended */

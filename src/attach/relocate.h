@@ -11,7 +11,7 @@ struct heft_error;
 
 enum {
 	JUMP_BYTES = 5,          /* what is written over an entry */
-	SLOT_JUMP_BYTES = 6,     /* a jump through an absolute 8-byte slot */
+	SLOT_JUMP_BYTES = 13,    /* a jump through absolute slots */
 	RELOCATE_MOST = 32,      /* bytes of whole instructions */
 	RELOCATE_COPY_MOST = 96, /* their copy, and the jump back */
 	RELOCATE_STEPS = 8,
@@ -50,11 +50,21 @@ struct branch_range {
 void relocate_find_branches(const uint8_t *text, size_t bytes, uint64_t text_at,
 			    struct branch_range *ranges, size_t count);
 
+struct relocate_memory {
+	bool (*read)(void *context, uint64_t at, void *to, size_t bytes);
+	void *context;
+};
+/* Whether all code that a function can reach is its own module's, and little. Then its compiler may have told its callers
+ * which registers it leaves alone (GCC's -fipa-ra), and a hook, which does not, would break them. Allocators are not so:
+ * somewhere they call libc. */
+bool relocate_is_closed(const struct relocate_memory *memory, uint64_t at);
+
 /* A jump at `from` to `to`; false: too far. */
 bool jump_write(uint8_t out[JUMP_BYTES], uint64_t from, uint64_t to);
 /* Where the jump at `from` goes; 0: it is none that jump_write makes. */
 uint64_t jump_target(const uint8_t jump[JUMP_BYTES], uint64_t from);
-/* A jump at `from` to what the 8 bytes at `slot` hold; false: too far. */
+/* A jump at `from` to what the 8 bytes at `slot` hold, with the 8 bytes behind them in the register of a function's sixth
+ * argument; false: too far. */
 bool slot_jump_write(uint8_t out[SLOT_JUMP_BYTES], uint64_t from, uint64_t slot);
 
 #endif

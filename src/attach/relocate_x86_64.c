@@ -28,6 +28,7 @@
 
 #include <Zydis/Zydis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PADDING_ALIGNMENT = 16, MOST_INSTRUCTION = 15 };
@@ -85,6 +86,15 @@ static bool is_conditional(const struct decoded *d)
 		(d->in.opcode_map == ZYDIS_OPCODE_MAP_0F && (d->in.opcode & 0xf0) == 0x80));
 }
 
+/* A call whose target does not depend on registers. The copy pushes the return address of the original and jumps: so the
+ * function that is called returns to the original, behind the displaced bytes, and a stack looks as without us. */
+static bool is_direct_call(const struct decoded *d)
+{
+	return d->in.meta.category == ZYDIS_CATEGORY_CALL &&
+	       ((d->relative && d->in.length == 5) || (d->rip_memory && d->in.length == 6));
+}
+enum { PUSHED_BYTES = 13 }; /* push low half; mov high half */
+
 static int refuse(struct heft_error *err, const uint8_t *code, size_t n, uint64_t at,
 		  const char *why)
 {
@@ -103,13 +113,13 @@ static const char *unmovable(const struct decoded *d)
 		return "is a breakpoint: a debugger holds this function";
 	if (in->meta.category == ZYDIS_CATEGORY_INTERRUPT)
 		return "is an interrupt";
-	if (in->meta.category == ZYDIS_CATEGORY_CALL)
+	if (in->meta.category == ZYDIS_CATEGORY_CALL && !is_direct_call(d))
 		return "is a call, which would leave a return address in the copy";
 	if (in->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
 		return "is a far branch";
 	if (d->rip_memory && in->address_width != 64)
 		return "takes an address of 32 bits relative to itself";
-	if (!d->relative)
+	if (!d->relative || is_direct_call(d))
 		return NULL;
 	if (!is_jump(d) && !is_conditional(d))
 		return "is a branch without a long form";
@@ -175,7 +185,7 @@ static int walk_entry(struct walk *w, const uint8_t *code, size_t n, uint64_t at
 		if (why)
 			return refuse(err, code + offset, left, at + offset, why);
 		w->from[w->count++] = (uint8_t)offset;
-		w->ended = ends_flow(d);
+		w->ended = ends_flow(d) || is_direct_call(d); /* that has the jump's length */
 		offset += d->in.length;
 	}
 	w->displaced = (uint8_t)offset;
@@ -218,6 +228,8 @@ static void put_int32(uint8_t *to, int32_t value)
 
 static uint8_t copied_bytes(const struct decoded *d)
 {
+	if (is_direct_call(d))
+		return (uint8_t)(PUSHED_BYTES + d->in.length);
 	return is_jump(d) ? JUMP_BYTES : is_conditional(d) ? JUMP_BYTES + 1 : d->in.length;
 }
 
@@ -232,12 +244,37 @@ static bool copied_target(const struct relocated *r, uint64_t at, uint64_t copy_
 	return *target != 0;
 }
 
+/* push imm32; mov dword [rsp + 4], imm32: the return address; then jmp rel32, or jmp [rip + disp32] */
+static bool copy_call(uint8_t *to, const struct decoded *d, uint64_t returns_to, uint64_t next)
+{
+	int32_t displacement;
+	if (!fits(d->target, next, &displacement))
+		return false;
+	*to++ = 0x68;
+	put_int32(to, (int32_t)(uint32_t)returns_to);
+	to += 4;
+	memcpy(to, "\xc7\x44\x24\x04", 4);
+	put_int32(to + 4, (int32_t)(uint32_t)(returns_to >> 32));
+	to += 8;
+	if (d->relative) {
+		*to++ = 0xe9;
+	} else {
+		*to++ = 0xff;
+		*to++ = 0x25;
+	}
+	put_int32(to, displacement);
+	return true;
+}
+
 static bool copy_one(struct relocated *out, unsigned step, const struct decoded *d,
 		     const uint8_t *code, uint64_t at, uint64_t copy_at)
 {
 	uint8_t *to = out->copy + out->to[step];
 	uint64_t next = copy_at + out->to[step] + copied_bytes(d), target = d->target;
 	int32_t displacement;
+	if (is_direct_call(d)) /* of itself: through the entry again */
+		return (target == at || target - at >= out->displaced) &&
+		       copy_call(to, d, at + out->from[step] + d->in.length, next);
 	if (!d->relative) {
 		memcpy(to, code + out->from[step], d->in.length);
 		if (!d->rip_memory)
@@ -369,6 +406,68 @@ void relocate_find_branches(const uint8_t *text, size_t bytes, uint64_t text_at,
 	}
 }
 
+/* ---- what a function may call */
+
+enum { REACH_MOST = 6000, REACH_SLOTS = 1 << 14, REACH_PENDING = 1024 };
+
+struct reach {
+	uint64_t seen[REACH_SLOTS]; /* instructions, by their address; 0: none */
+	uint64_t pending[REACH_PENDING];
+	unsigned seen_count, pending_count;
+};
+
+/* False: it was there. */
+static bool reach_mark(struct reach *w, uint64_t at)
+{
+	uint32_t slot = (uint32_t)(at * 0x9e3779b97f4a7c15ull >> 50);
+	while (w->seen[slot] && w->seen[slot] != at)
+		slot = (slot + 1) % REACH_SLOTS;
+	if (w->seen[slot])
+		return false;
+	w->seen[slot] = at;
+	w->seen_count++;
+	return true;
+}
+
+/* Follows the code from `at` to where it ends. False: it calls what only the run decides, or there is too much. */
+static bool reach_from(struct reach *w, const struct relocate_memory *memory, uint64_t at)
+{
+	uint8_t code[MOST_INSTRUCTION];
+	struct decoded d;
+	for (; reach_mark(w, at); at += d.in.length) {
+		size_t n = sizeof code;
+		while (n && !memory->read(memory->context, at, code, n))
+			n--;
+		if (w->seen_count > REACH_MOST || !n || !decode(code, n, at, &d))
+			return false;
+		bool call = d.in.meta.category == ZYDIS_CATEGORY_CALL;
+		bool jump = d.in.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
+		/* A jump through a register is a table of the function itself; one through memory leads elsewhere. */
+		if ((call && !d.relative) || (jump && !d.relative && d.rip_memory))
+			return false;
+		if (d.relative) {
+			if (w->pending_count == REACH_PENDING)
+				return false;
+			w->pending[w->pending_count++] = d.target;
+		}
+		if (ends_flow(&d) || d.in.mnemonic == ZYDIS_MNEMONIC_INT3)
+			break;
+	}
+	return true;
+}
+
+bool relocate_is_closed(const struct relocate_memory *memory, uint64_t at)
+{
+	struct reach *w = calloc(1, sizeof *w);
+	bool closed = w != NULL;
+	if (closed)
+		w->pending[w->pending_count++] = at;
+	while (closed && w->pending_count)
+		closed = reach_from(w, memory, w->pending[--w->pending_count]);
+	free(w);
+	return closed;
+}
+
 bool jump_write(uint8_t out[JUMP_BYTES], uint64_t from, uint64_t to)
 {
 	int32_t displacement;
@@ -390,11 +489,16 @@ uint64_t jump_target(const uint8_t jump[JUMP_BYTES], uint64_t from)
 
 bool slot_jump_write(uint8_t out[SLOT_JUMP_BYTES], uint64_t from, uint64_t slot)
 {
-	int32_t displacement;
-	if (!fits(slot, from + SLOT_JUMP_BYTES, &displacement))
+	enum { LOAD_BYTES = 7, FIRST_BYTES = 8 };
+	int32_t argument, target;
+	if (!fits(slot + FIRST_BYTES, from + LOAD_BYTES, &argument) ||
+	    !fits(slot, from + SLOT_JUMP_BYTES, &target))
 		return false;
-	out[0] = 0xff;
-	out[1] = 0x25;
-	put_int32(out + 2, displacement);
+	/* mov argument(%rip), %r9; jmp *target(%rip) */
+	static const uint8_t load[] = {0x4c, 0x8b, 0x0d}, jump[] = {0xff, 0x25};
+	memcpy(out, load, sizeof load);
+	put_int32(out + sizeof load, argument);
+	memcpy(out + LOAD_BYTES, jump, sizeof jump);
+	put_int32(out + LOAD_BYTES + sizeof jump, target);
 	return true;
 }

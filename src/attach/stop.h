@@ -29,6 +29,10 @@ int stop_open(struct stop **out, pid_t pid, struct heft_error *err);
 /* Lets go of what is still held. NULL is allowed. */
 void stop_close(struct stop *s);
 
+/* Which calls of base/sys.h the process must not make, by the filters of all its threads (seccomp): bits by enum
+ * sys_kind. Looks at one thread after the other. Refuses sandboxes that nobody can see into, and strict mode. */
+int stop_forbidden_calls(struct stop *s, uint64_t *forbidden, struct heft_error *err);
+
 /* The process's memory, whatever its protection. */
 int stop_read(struct stop *s, uint64_t at, void *to, size_t bytes, struct heft_error *err);
 int stop_write(struct stop *s, uint64_t at, const void *from, size_t bytes, struct heft_error *err);
@@ -39,16 +43,21 @@ int stop_borrow(struct stop *s, struct heft_error *err);
 /* `result` is the kernel's: a negative errno on failure. Only calls that do not wait. */
 int stop_call(struct stop *s, long number, const uint64_t args[6], int64_t *result,
 	      struct heft_error *err);
-/* The borrowed thread calls a function without arguments that lies in its memory, on a stack that ends at `stack`. The
- * function returns to `back`, where a trap must stand. It must not wait, nor touch what is not there. */
-int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t back, int64_t *result,
-		  struct heft_error *err);
+/* The borrowed thread calls a function without arguments that lies in its memory, on a stack that ends at `stack`,
+ * with another thread pointer than its own (0: its own), as it may have none yet. `back`: STOP_BACK_BYTES of executable memory, which are written. If heft is killed meanwhile, the function ends all the
+ * same, and the thread goes on where it was. The function must not wait, nor touch what is not there. */
+enum { STOP_BACK_BYTES = 48 };
+int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t thread_pointer,
+		  uint64_t back, int64_t *result, struct heft_error *err);
 /* The borrowed thread goes on as if nothing had been: registers, signal mask, interrupted call. */
 int stop_return(struct stop *s, struct heft_error *err);
 
 /* Stops all threads. Returns when none of them can run: each has stopped, or has been told to and is not on a
  * processor (a late thread: it stops before its next instruction). Gives up with HEFT_EBUSY if that takes
- * longer than limit_ns, and while a process that is no thread of this one shares its memory. */
+ * longer than limit_ns, and while a process that is no thread of this one shares its memory.
+ * STOP_LIMIT_NS is what heft promises, 50 ms from the first thread that stops to the last one that goes on, less
+ * what is done in between and the time until all go on. */
+#define STOP_LIMIT_NS 40000000ull
 int stop_all(struct stop *s, uint64_t limit_ns, struct heft_error *err);
 
 struct stop_thread {
@@ -58,6 +67,10 @@ struct stop_thread {
 };
 /* While all are stopped. The list is valid until the next call. */
 int stop_threads(struct stop *s, const struct stop_thread **list, size_t *count);
+/* While all are stopped: waits for late threads, for limit_ns at most, so that stop_threads knows more of them. */
+void stop_wait_late(struct stop *s, uint64_t limit_ns);
+/* The general registers of a stopped thread, as words; returns how many. 0: it is late. */
+size_t stop_registers(struct stop *s, pid_t tid, uint64_t *words, size_t most);
 /* The one that is borrowed; tid 0: none is. */
 struct stop_thread stop_borrowed(struct stop *s);
 /* Stops threads, looks at each as soon as it has stopped, and lets it go at once: the others run meanwhile. A thread
@@ -65,6 +78,9 @@ struct stop_thread stop_borrowed(struct stop *s);
 int stop_visit(struct stop *s, const pid_t *tids, size_t count, uint64_t limit_ns,
 	       void (*visit)(void *ctx, const struct stop_thread *t), void *ctx,
 	       struct heft_error *err);
+/* Waits until forks that were under way at this moment are done, limit_ns for each to stop: then their children can be
+ * seen, and children to come have the memory as it is now. The thread `but` is in none. */
+void stop_wait_for_forks(struct stop *s, pid_t but, uint64_t limit_ns);
 /* Whether a stopped thread is at an address from low up to high, or will return there from a signal handler. */
 bool stop_is_inside(struct stop *s, const struct stop_thread *t, uint64_t low, uint64_t high);
 /* Makes a stopped thread go on elsewhere. */

@@ -211,6 +211,13 @@ int stop_threads(struct stop *s, const struct stop_thread **list, size_t *count)
 	return 0;
 }
 
+void stop_wait_late(struct stop *s, uint64_t limit_ns)
+{
+	const uint64_t until = monotonic_ns() + limit_ns;
+	while (s->all && held_poll_all(s) && monotonic_ns() < until)
+		held_nap();
+}
+
 int stop_move(struct stop *s, pid_t tid, uint64_t pc, struct heft_error *err)
 {
 	struct held *h = held_find(s, tid);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -175,11 +176,9 @@ static int borrow_one(struct stop *s, struct heft_error *err)
 	while (!s->ended) {
 		uint64_t now = monotonic_ns();
 		if (tried < c.count && now >= next) {
-			int seized = held_seize(s, c.tids[tried++], err);
+			int seized = held_stop(s, c.tids[tried++], err);
 			if (seized < 0)
 				return seized;
-			if (!seized)
-				held_interrupt(s->held.items[s->held.count - 1]);
 			next = now + (seized ? 0 : TRY_NS);
 		}
 		int taken = take_any(s, err);
@@ -253,44 +252,67 @@ int stop_call(struct stop *s, long number, const uint64_t args[6], int64_t *resu
 	return 0;
 }
 
-/* Runs a borrowed thread until it traps. */
-static int run_to_trap(struct stop *s, struct held *h, uint64_t back, struct heft_error *err)
+/* A signal whose handler will not run, because there is none. All of these are ignored then. */
+static int choose_signal(const struct stop *s)
 {
-	do /* a SIGSTOP, which nobody can block, may be on the way */
+	static const int harmless[] = {SIGURG, SIGCHLD, SIGWINCH};
+	char status[4096];
+	bool known = stop_task_file(s, s->borrowed, "status", status, sizeof status);
+	const char *line = known ? strstr(status, "\nSigCgt:") : NULL;
+	uint64_t caught = line ? strtoull(line + sizeof "\nSigCgt:" - 1, NULL, 16) : 0;
+	for (size_t i = 0; i < 2; i++)
+		if (!(caught >> (harmless[i] - 1) & 1))
+			return harmless[i];
+	return harmless[2]; /* whoever handles it looks how large the terminal is */
+}
+
+/* Runs a borrowed thread until its function has returned. Other signals on the way are not ours: a SIGSTOP, which
+ * nobody can block, or the one that tells us, from somebody else. */
+static int run_to_return(struct stop *s, struct held *h, const struct frame_way *way,
+			 struct heft_error *err)
+{
+	do
 		if (!run_on(s, h, PTRACE_CONT))
 			return lost(s, err);
-	while (h->signal != SIGTRAP && h->signal != SIGSEGV && h->signal != SIGBUS);
-	bool right = h->signal == SIGTRAP && arch_trapped_at(s, h) == back;
+	while (h->signal != SIGTRAP && h->signal != SIGSEGV && h->signal != SIGBUS &&
+	       h->signal != SIGILL && !(h->signal == way->signal && h->pc == way->told));
+	bool right = h->signal == way->signal && h->pc == way->told;
 	h->signal = 0;
 	return right ? 0
 		     : heft_fail(err, HEFT_EIO, "process %d: heft's own code failed at %#llx",
 				 s->pid, (unsigned long long)h->pc);
 }
 
-int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t back, int64_t *result,
-		  struct heft_error *err)
+static bool set_mask(const struct held *h, uint64_t mask)
+{
+	return !ptrace(PTRACE_SETSIGMASK, h->tid, sizeof mask, &mask);
+}
+
+int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t thread_pointer,
+		  uint64_t back, int64_t *result, struct heft_error *err)
 {
 	struct held *h = borrowed(s);
 	uint8_t vectors[VECTORS_MOST];
 	struct iovec state = {vectors, sizeof vectors};
-	bool repeat;
+	struct frame_way way = {0};
 	if (!h)
 		return heft_fail(err, HEFT_EUSAGE, "no thread is borrowed");
-	/* As after a call: the stack is 8 bytes off a multiple of 16. */
-	stack = (stack & ~15ull) - 8;
-	int rc = stop_write(s, stack, &back, sizeof back, err);
+	if ((s->called && !to_event_stop(s, h, true)) || !arch_keep_vectors(h, &state))
+		return lost(s, err);
+	way.signal = choose_signal(s);
+	int rc = frame_for_function(s, h, stack, back, &way, err);
 	if (rc)
 		return rc;
-	if ((s->called && !to_event_stop(s, h, true)) || !arch_keep_vectors(h, &state) ||
-	    !arch_set_function(s, h, function, stack))
+	/* The registers come first: from then on the frame holds. */
+	if (!arch_set_function(s, h, function, way.stack, thread_pointer) ||
+	    !set_mask(h, ~(1ull << (way.signal - 1))))
 		return lost(s, err);
 	s->called = true;
-	rc = run_to_trap(s, h, back, err);
-	if (s->borrowed && !arch_restore_vectors(h, &state))
+	rc = run_to_return(s, h, &way, err);
+	if (s->borrowed && (!set_mask(h, ~0ull) || (!rc && !arch_function_result(h, result)) ||
+			    !arch_restore_vectors(h, &state)))
 		return lost(s, err);
-	if (rc)
-		return rc;
-	return arch_result(h, result, &repeat) ? 0 : lost(s, err);
+	return rc;
 }
 
 struct stop_thread stop_borrowed(struct stop *s)

@@ -154,10 +154,19 @@ static size_t step(struct stop *s)
 	return late;
 }
 
+/* How many bytes differ: behind them the code stays as it is. */
+static uint8_t changing_bytes(const struct stop_change *c)
+{
+	uint8_t count = c->bytes;
+	while (count > 1 && c->old[count - 1] == c->now[count - 1])
+		count--;
+	return count;
+}
+
 /* If all that changes lies in one aligned word, that word is written at once, and there is no half. */
 static bool is_one_word(const struct stop_change *c)
 {
-	return c->at / WORD == (c->at + c->bytes - 1) / WORD;
+	return c->at / WORD == (c->at + changing_bytes(c) - 1) / WORD;
 }
 
 static int write_word(struct stop *s, const struct stop_change *c, const uint8_t *bytes,
@@ -166,7 +175,7 @@ static int write_word(struct stop *s, const struct stop_change *c, const uint8_t
 	uint8_t word[WORD];
 	uint64_t at = c->at & ~(uint64_t)(WORD - 1);
 	int result = stop_read(s, at, word, sizeof word, err);
-	memcpy(word + (c->at - at), bytes, c->bytes);
+	memcpy(word + (c->at - at), bytes, changing_bytes(c));
 	return result ? result : stop_write(s, at, word, sizeof word, err);
 }
 

@@ -9,12 +9,19 @@
  * (a stack of a coroutine, or of a goroutine, is elsewhere). And only if the code for it is there: any libc has
  * it. Where it cannot be made, a kill in this instant remains fatal for the program.
  *
- * A call that was interrupted is made again from its beginning then; one that waits for a time waits anew. */
+ * A function that heft lets the thread call has a stack of heft's own, and the frame stands at its upper end. The
+ * function returns to a few instructions that send a signal to their own thread and then end the handler. The
+ * signal is one that the program ignores: without heft nothing comes of it, but the kernel shows it to who
+ * traces, and so heft knows that the function has returned.
+ *
+ * A call that was interrupted is made again from its beginning then; one that waits for a time waits anew. One
+ * that was already made again says EINTR. */
 #include "attach/stop_held.h"
 
 #include <asm/sigcontext.h>
 #include <cpuid.h>
 #include <elf.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,14 +179,16 @@ static bool has_shadow_stack(const struct held *h)
 	return !ptrace(PTRACE_GETREGSET, h->tid, NT_X86_SHSTK, &to) && pointer;
 }
 
-static void fill(const struct stop *s, struct signal_frame *f, uint64_t state_at)
+static void fill(const struct stop *s, struct signal_frame *f, uint64_t return_to,
+		 uint64_t state_at)
 {
 	const struct user_regs_struct *r = &s->registers;
 	int64_t result = (int64_t)r->rax;
-	bool again = (int64_t)r->orig_rax >= 0 && result <= -ERESTARTSYS &&
-		     result >= -ERESTART_RESTARTBLOCK && r->orig_rax != SYS_restart_syscall;
+	bool interrupted = (int64_t)r->orig_rax >= 0 && result <= -ERESTARTSYS &&
+			   result >= -ERESTART_RESTARTBLOCK;
+	bool again = interrupted && r->orig_rax != SYS_restart_syscall;
 	*f = (struct signal_frame){
-		.return_to = s->frame.end_handler,
+		.return_to = return_to,
 		.flags = 7, /* vector registers and ss are there, and ss is taken as it is */
 		.stack_flags = ~0ull, /* invalid: the alternate stack stays as it is */
 		.mask = s->mask,
@@ -200,7 +209,9 @@ static void fill(const struct stop *s, struct signal_frame *f, uint64_t state_at
 		.dx = r->rdx,
 		.cx = r->rcx,
 		.sp = r->rsp,
-		.ax = again ? r->orig_rax : r->rax,
+		.ax = again         ? r->orig_rax
+		      : interrupted ? (uint64_t)-EINTR
+				    : r->rax,
 		.ip = again ? r->rip - 2 : r->rip,
 		.flags = r->eflags,
 		.cs = (uint16_t)r->cs,
@@ -221,9 +232,44 @@ void frame_make(struct stop *s, struct held *h)
 	uint64_t at = (state_at - sizeof frame) & ~15ull;
 	if (!is_one_stack(s, h, at))
 		return;
-	fill(s, &frame, state_at);
+	fill(s, &frame, s->frame.end_handler, state_at);
 	struct iovec from[] = {{&frame, sizeof frame}, {state, bytes}};
 	struct iovec to[] = {{(void *)at, sizeof frame}, {(void *)state_at, bytes}};
 	if (process_vm_writev(h->tid, from, 2, to, 2, 0) == (ssize_t)(sizeof frame + bytes))
 		s->frame.at = at;
+}
+
+/* ---- for a function */
+
+/* mov %rax, %rbx (the result); gettid; tkill(it, SIGNAL); rt_sigreturn; and a trap, where nobody comes */
+static const uint8_t way_back[] = {
+	0x48, 0x89, 0xc3,                   /* mov %rax, %rbx */
+	0xb8, 186,  0,    0, 0, 0x0f, 0x05, /* mov $gettid, %eax; syscall */
+	0x89, 0xc7, 0xbe, 0, 0, 0,    0,    /* mov %eax, %edi; mov $SIGNAL, %esi */
+	0xb8, 200,  0,    0, 0, 0x0f, 0x05, /* mov $tkill, %eax; syscall */
+	0xb8, 15,   0,    0, 0, 0x0f, 0x05, /* mov $rt_sigreturn, %eax; syscall */
+	0xcc,                               /* int3 */
+};
+enum { WAY_SIGNAL_AT = 13, WAY_TOLD_AT = 24 };
+_Static_assert(sizeof way_back <= STOP_BACK_BYTES, "the way back fits");
+
+int frame_for_function(struct stop *s, struct held *h, uint64_t stack, uint64_t back,
+		       struct frame_way *way, struct heft_error *err)
+{
+	uint8_t state[STATE_MOST], code[sizeof way_back];
+	struct signal_frame frame;
+	size_t bytes = has_shadow_stack(h) ? 0 : read_state(h, state);
+	uint64_t state_at = (stack - bytes) & ~63ull;
+	memcpy(code, way_back, sizeof code);
+	code[WAY_SIGNAL_AT] = (uint8_t)way->signal;
+	/* As after a call: the stack is 8 bytes off a multiple of 16. */
+	way->stack = ((state_at - sizeof frame) & ~15ull) - 8;
+	way->told = back + WAY_TOLD_AT;
+	fill(s, &frame, back, bytes ? state_at : 0);
+	int rc = stop_write(s, back, code, sizeof code, err);
+	if (!rc && bytes)
+		rc = stop_write(s, state_at, state, bytes, err);
+	if (!rc)
+		rc = stop_write(s, way->stack, &frame, sizeof frame, err);
+	return rc;
 }

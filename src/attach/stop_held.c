@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,6 +63,96 @@ static struct held *add(struct stop *s, pid_t tid)
 	return h;
 }
 
+/* What it does now, without taking it from the kernel. WEXITED alone would take a stop as well. */
+static bool look(const struct held *h, siginfo_t *info)
+{
+	*info = (siginfo_t){0};
+	return !waitid(P_PID, (id_t)h->tid, info,
+		       WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL | __WNOTHREAD);
+}
+
+static bool is_stop(const siginfo_t *info)
+{
+	return info->si_code == CLD_TRAPPED || info->si_code == CLD_STOPPED;
+}
+
+static void see_end(struct stop *s, struct held *h)
+{
+	siginfo_t info;
+	waitid(P_PID, (id_t)h->tid, &info, WEXITED | WNOHANG | __WALL | __WNOTHREAD);
+	h->state = HELD_GONE;
+	if (h->tid == s->pid)
+		s->ended = true;
+}
+
+/* ---- SEIZE while a thread begins another program
+ *
+ * A thread that calls exec waits until all other threads are gone, and those that we trace go when we have taken
+ * their ends. SEIZE of the one that calls exec waits in the kernel until the exec is done: both would wait for
+ * ever. A signal interrupts SEIZE, which begins again after the handler. So a timer sends one every few milliseconds,
+ * and its handler takes the ends. */
+
+enum { INTERRUPT_MS = 10 };
+#define INTERRUPT_SIGNAL (SIGRTMAX - 7)
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* Volatile: the compiler knows that ptrace calls nothing here, and would leave the store out. */
+static __thread struct stop *volatile seizing;
+
+static void take_ends(int signal)
+{
+	const int saved = errno;
+	struct stop *s = seizing;
+	struct task_walk walk;
+	siginfo_t info;
+	(void)signal;
+	if (s)
+		task_walk_begin(&walk, s);
+	/* One that a traced thread has made is traced, too, before we know it. */
+	for (pid_t tid; s && (tid = task_walk_next(&walk)) > 0;) {
+		struct held unknown = {.tid = tid}, *h = held_find(s, tid);
+		if (look(h ? h : &unknown, &info) && info.si_pid && !is_stop(&info))
+			see_end(s, h ? h : &unknown);
+	}
+	errno = saved;
+}
+
+/* Without a timer SEIZE is called as it is. */
+static bool make_timer(struct stop *s)
+{
+	struct sigaction action = {.sa_handler = take_ends, .sa_flags = SA_RESTART};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = INTERRUPT_SIGNAL};
+	event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+	if (!s->timer.made)
+		s->timer.made = !sigaction(INTERRUPT_SIGNAL, &action, NULL) &&
+				!timer_create(CLOCK_MONOTONIC, &event, &s->timer.id);
+	return s->timer.made;
+}
+
+static long interruptible_seize(struct stop *s, pid_t tid)
+{
+	const struct itimerspec never = {0};
+	const struct timespec often = {.tv_nsec = INTERRUPT_MS * 1000000L};
+	const struct itimerspec soon = {often, often};
+	sigset_t own, before;
+	if (!s->held.count || !make_timer(s))
+		return ptrace(PTRACE_SEIZE, tid, NULL, seize_options);
+	sigemptyset(&own);
+	sigaddset(&own, INTERRUPT_SIGNAL);
+	seizing = s;
+	pthread_sigmask(SIG_UNBLOCK, &own, &before);
+	timer_settime(s->timer.id, 0, &soon, NULL);
+	long result = ptrace(PTRACE_SEIZE, tid, NULL, seize_options);
+	const int why = errno;
+	timer_settime(s->timer.id, 0, &never, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	seizing = NULL;
+	errno = why;
+	return result;
+}
+
 /* SEIZE said no: is there a reason that is none to worry about? */
 static int not_seized(struct stop *s, pid_t tid, struct heft_error *err)
 {
@@ -85,12 +176,16 @@ static int not_seized(struct stop *s, pid_t tid, struct heft_error *err)
 	return why == EPERM ? HEFT_EREFUSED : HEFT_EIO;
 }
 
-int held_seize(struct stop *s, pid_t tid, struct heft_error *err)
+/* Traces a thread, unless it is traced already. 0; 1: there is nothing to trace, it has ended or is the kernel's own;
+ * negative: an error. */
+static int seize(struct stop *s, pid_t tid, struct heft_error *err)
 {
 	int result = 0;
+	if (held_find(s, tid))
+		return 0; /* since an earlier try: it waits for a processor, and has not stopped yet */
 	/* While a process begins another program, its thread changes names, and SEIZE fails. */
 	for (int tries = 0; tries < SEIZE_TRIES; tries++) {
-		if (!ptrace(PTRACE_SEIZE, tid, NULL, seize_options))
+		if (!interruptible_seize(s, tid))
 			return add(s, tid) ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory");
 		/* If one of ours has made it, it is ours already: INTERRUPT does not fail. */
 		int why = errno;
@@ -113,7 +208,7 @@ int held_seize_new(struct stop *s, struct heft_error *err)
 	for (pid_t tid; (tid = task_walk_next(&walk)) > 0;) {
 		if (held_find(s, tid))
 			continue;
-		int result = held_seize(s, tid, err);
+		int result = seize(s, tid, err);
 		if (result < 0)
 			return result;
 		found += !result;
@@ -126,33 +221,20 @@ void held_interrupt(const struct held *h)
 	ptrace(PTRACE_INTERRUPT, h->tid, NULL, NULL);
 }
 
+int held_stop(struct stop *s, pid_t tid, struct heft_error *err)
+{
+	int result = seize(s, tid, err);
+	const struct held *h = result ? NULL : held_find(s, tid);
+	if (h && h->state == HELD_RUNS)
+		held_interrupt(h);
+	return result;
+}
+
 void held_interrupt_all(struct stop *s)
 {
 	for (size_t i = 0; i < s->held.count; i++)
 		if (s->held.items[i]->state == HELD_RUNS && !s->held.items[i]->child)
 			held_interrupt(s->held.items[i]);
-}
-
-/* What it does now, without taking it from the kernel. WEXITED alone would take a stop as well. */
-static bool look(const struct held *h, siginfo_t *info)
-{
-	*info = (siginfo_t){0};
-	return !waitid(P_PID, (id_t)h->tid, info,
-		       WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL | __WNOTHREAD);
-}
-
-static bool is_stop(const siginfo_t *info)
-{
-	return info->si_code == CLD_TRAPPED || info->si_code == CLD_STOPPED;
-}
-
-static void see_end(struct stop *s, struct held *h)
-{
-	siginfo_t info;
-	waitid(P_PID, (id_t)h->tid, &info, WEXITED | WNOHANG | __WALL | __WNOTHREAD);
-	h->state = HELD_GONE;
-	if (h->tid == s->pid)
-		s->ended = true;
 }
 
 /* A stopped thread may be killed. It is not stopped any more then, and its end waits for us. */

@@ -8,6 +8,7 @@
 
 #include <sys/uio.h>
 #include <sys/user.h>
+#include <time.h>
 
 enum held_state {
 	HELD_RUNS,    /* traced; it was told to stop and has not yet */
@@ -32,6 +33,8 @@ struct stop_frame {
 	uint64_t call_return, end_handler; /* code of the process */
 };
 
+/* One process that is being stopped.
+ * fields: it is what the stop module knows, from the threads to the freeze. */
 struct stop {
 	pid_t pid;
 	uint64_t first_stack;       /* the top of the first thread's stack; 0: unknown */
@@ -43,6 +46,10 @@ struct stop {
 	VECTOR(struct held *) held; /* their addresses stay while threads are added */
 	size_t hint;                /* where held_find looks first */
 	VECTOR(struct stop_thread) list;
+	struct {
+		bool made;
+		timer_t id;
+	} timer; /* that interrupts SEIZE */
 
 	/* The borrowed thread, 0: none */
 	pid_t borrowed;
@@ -95,10 +102,10 @@ pid_t task_walk_next(struct task_walk *w);
 
 /* stop_held.c */
 struct held *held_find(struct stop *s, pid_t tid);
-/* Traces a thread. 0; 1: there is nothing to trace, it has ended or is
- * the kernel's own; negative: an error. */
-int held_seize(struct stop *s, pid_t tid, struct heft_error *err);
 void held_interrupt(const struct held *h);
+/* Traces a thread and tells it to stop. 0; 1: there is nothing to trace, it has ended or is the kernel's own; negative:
+ * an error. */
+int held_stop(struct stop *s, pid_t tid, struct heft_error *err);
 /* Tells all threads of the process to stop. */
 void held_interrupt_all(struct stop *s);
 /* Seizes the threads that are not held yet; returns how many, or a negative code. */
@@ -139,6 +146,15 @@ void change_repair_child(struct stop *s, struct held *h);
  * that cannot be had. */
 void frame_find_code(struct stop *s);
 void frame_make(struct stop *s, struct held *h);
+/* The same for a function that the borrowed thread will call: writes the frame below `stack`, and to `back` the code
+ * that the function returns to. */
+struct frame_way {
+	uint64_t stack; /* what the function begins with: its return address is there */
+	int signal;    /* the caller's choice: the thread gets it when the function has returned, */
+	uint64_t told; /* and is here */
+};
+int frame_for_function(struct stop *s, struct held *h, uint64_t stack, uint64_t back,
+		       struct frame_way *way, struct heft_error *err);
 
 /* stop_x86_64.c: what every architecture does its own way */
 enum { ARCH_TRAP_BYTES = 1 };
@@ -160,9 +176,12 @@ int arch_find_enter(struct stop *s, struct heft_error *err);
 /* Whether a thread is still in the program that was opened. */
 bool arch_can_enter(struct stop *s, const struct held *h);
 bool arch_set_call(struct stop *s, struct held *h, long number, const uint64_t args[6]);
-/* The same for a function; stack: with its return address */
-bool arch_set_function(struct stop *s, struct held *h, uint64_t function, uint64_t stack);
+/* The same for a function; stack: with its return address; thread_pointer: 0: its own */
+bool arch_set_function(struct stop *s, struct held *h, uint64_t function, uint64_t stack,
+		       uint64_t thread_pointer);
 bool arch_result(struct held *h, int64_t *result, bool *repeat);
+/* What a function has returned, on its way back (frame_for_function). */
+bool arch_function_result(const struct held *h, int64_t *result);
 /* Whether words[0] is the pc in a signal frame. Three words are there. */
 bool arch_is_signal_frame(const uint64_t words[3]);
 

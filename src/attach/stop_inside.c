@@ -1,9 +1,13 @@
 /* Looking at threads one by one: whether one is in a piece of memory that is to be
- * unmapped, or comes back to it from a signal handler. Return addresses on the stack are not looked at: a stack is full of
+ * unmapped, comes back to it from a signal handler, or has copied it for a child that it forks. Return addresses on the stack are not looked at: a stack is full of
  * old ones. Whoever asks knows by other means who has called what lies there. */
 #include "attach/stop_held.h"
 
 #include "hosted/monotonic.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 
 #define SETTLE_NS 2000000000ull
 
@@ -48,9 +52,7 @@ int stop_visit(struct stop *s, const pid_t *tids, size_t count, uint64_t limit_n
 	const uint64_t until = monotonic_ns() + limit_ns;
 	int rc = 0;
 	for (size_t i = 0; i < count && rc >= 0; i++) {
-		rc = held_seize(s, tids[i], err);
-		if (rc == 0)
-			held_interrupt(s->held.items[s->held.count - 1]);
+		rc = held_stop(s, tids[i], err);
 		if (rc == 1)
 			visit(ctx, &(struct stop_thread){.tid = tids[i]});
 	}
@@ -61,4 +63,46 @@ int stop_visit(struct stop *s, const pid_t *tids, size_t count, uint64_t limit_n
 	if (rc >= 0 && s->ended)
 		return stop_ended(s, err);
 	return rc < 0 ? rc : 0;
+}
+
+/* ---- forks that are under way */
+
+/* Whether a call makes a process that has a copy of the memory, and does not share it. first: its first argument */
+static bool is_copying(struct stop *s, long number, uint64_t first)
+{
+	uint64_t flags = first;
+	size_t got = sizeof flags;
+	if (number == SYS_clone3)
+		stop_read_some(s, first, &flags, sizeof flags, &got);
+	return number == SYS_fork || ((number == SYS_clone || number == SYS_clone3) &&
+				      (got < sizeof flags || !(flags & CLONE_VM)));
+}
+
+/* Whether a thread may be in a fork. Nobody knows what one does that is on a processor or waits for one. */
+static bool may_fork(struct stop *s, pid_t tid)
+{
+	char text[256], *rest;
+	if (!stop_task_file(s, tid, "syscall", text, sizeof text))
+		return false; /* it has ended */
+	long number = strtol(text, &rest, 10);
+	return rest == text || is_copying(s, number, strtoull(rest, NULL, 16));
+}
+
+static void see(void *ctx, const struct stop_thread *t)
+{
+	(void)ctx, (void)t; /* it has stopped, so it is in none any more */
+}
+
+void stop_wait_for_forks(struct stop *s, pid_t but, uint64_t limit_ns)
+{
+	struct heft_error ignored;
+	struct task_walk walk;
+	VECTOR(pid_t) tids = {0};
+	task_walk_begin(&walk, s);
+	for (pid_t tid; (tid = task_walk_next(&walk)) > 0;)
+		if (tid != but && may_fork(s, tid) && !vector_push(&tids, tid))
+			break;
+	if (tids.count)
+		stop_visit(s, tids.items, tids.count, limit_ns, see, NULL, &ignored);
+	vector_free(&tids);
 }

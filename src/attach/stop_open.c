@@ -7,6 +7,7 @@
 
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
+#include "hosted/proc_text.h"
 #include "hosted/whole_io.h"
 
 #include <elf.h>
@@ -18,26 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PF_KTHREAD 0x00200000u
+enum { CAPABILITY_SYS_PTRACE = 19 };
 #define CLOSE_WAIT_NS 1000000000ull
-
-static bool read_file(int folder, const char *name, char *text, size_t size)
-{
-	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	text[read_whole(fd, text, size - 1)] = '\0';
-	close(fd);
-	return true;
-}
+#define THREAD_WAIT_NS 10000000000ull
 
 bool stop_task_file(const struct stop *s, pid_t tid, const char *name, char *text, size_t size)
 {
 	char path[64];
 	snprintf(path, sizeof path, "%d/%s", tid, name);
-	return read_file(s->tasks, path, text, size);
+	return proc_text_at(s->tasks, path, text, size) > 0;
 }
 
 char stop_task_state(const struct stop *s, pid_t tid, unsigned *flags)
@@ -45,11 +39,10 @@ char stop_task_state(const struct stop *s, pid_t tid, unsigned *flags)
 	char text[1024];
 	if (!stop_task_file(s, tid, "stat", text, sizeof text))
 		return '\0';
-	/* The name stands in brackets and may have brackets of its own. */
-	const char *rest = strrchr(text, ')');
+	const char *rest = proc_stat_field(text, STAT_STATE);
 	char state;
 	unsigned found;
-	if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %u", &state, &found) != 2)
+	if (!rest || sscanf(rest, "%c %*d %*d %*d %*d %*d %u", &state, &found) != 2)
 		return '\0';
 	if (flags)
 		*flags = found;
@@ -58,13 +51,8 @@ char stop_task_state(const struct stop *s, pid_t tid, unsigned *flags)
 
 long stop_status_field(const char *status, const char *field)
 {
-	size_t length = strlen(field);
-	for (const char *line = status; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (!strncmp(line, field, length) && line[length] == ':')
-			return strtol(line + length + 1, NULL, 10);
-	}
-	return -1;
+	const char *line = proc_status_line(status, field);
+	return line ? strtol(line, NULL, 10) : -1;
 }
 
 int stop_ended(struct stop *s, struct heft_error *err)
@@ -76,9 +64,7 @@ int stop_ended(struct stop *s, struct heft_error *err)
 
 static const char *name_of(pid_t pid, char name[32])
 {
-	char path[32];
-	snprintf(path, sizeof path, "/proc/%d/comm", pid);
-	if (!read_file(AT_FDCWD, path, name, 32))
+	if (!proc_text(name, 32, "/proc/%d/comm", pid))
 		return "?";
 	name[strcspn(name, "\n")] = '\0';
 	for (char *c = name; *c; c++)
@@ -98,9 +84,8 @@ static int refused(pid_t pid, const char *status, struct heft_error *err)
 				 "process %d (%s) belongs to another user (uid %ld)\n"
 				 "Run heft as that user or as root.",
 				 pid, name, uid);
-	long scope = read_file(AT_FDCWD, "/proc/sys/kernel/yama/ptrace_scope", text, sizeof text)
-			     ? strtol(text, NULL, 10)
-			     : 0;
+	proc_text(text, sizeof text, "/proc/sys/kernel/yama/ptrace_scope");
+	long scope = strtol(text, NULL, 10);
 	if (scope == 3)
 		return heft_fail(err, HEFT_EREFUSED,
 				 "this system lets nobody trace a process: "
@@ -116,6 +101,17 @@ static int refused(pid_t pid, const char *status, struct heft_error *err)
 			err, HEFT_EREFUSED,
 			"process %d (%s) does not let its user look inside: it has changed "
 			"its user or group, or has asked for this\nRun heft as root.",
+			pid, name);
+	char own[4096];
+	proc_text(own, sizeof own, "/proc/self/status");
+	const char *rights = proc_status_line(own, "CapEff");
+	if (rights && strtoull(rights, NULL, 16) >> CAPABILITY_SYS_PTRACE & 1)
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"the system does not permit to trace process %d (%s), and heft has "
+			"the capability for it here\n"
+			"The process is outside of this container or user namespace: run "
+			"heft there. Or a security module (SELinux, AppArmor) forbids it.",
 			pid, name);
 	return heft_fail(err, HEFT_EREFUSED,
 			 "the system does not permit to trace process %d (%s)\n"
@@ -142,7 +138,7 @@ static int check_kind(struct stop *s, const char *status, struct heft_error *err
 	if ((state == 'Z' || state == 'X' || !state) && stop_status_field(status, "Threads") <= 1)
 		return heft_fail(err, HEFT_ENOTFOUND, "process %d (%s) has ended", pid, name);
 	long tracer = stop_status_field(status, "TracerPid");
-	if (tracer > 0) {
+	if (tracer > 0 && tracer != gettid()) { /* a program that is just started is ours already */
 		char tracer_name[32];
 		return heft_fail(err, HEFT_EREFUSED,
 				 "process %d (%s) is already traced, by process %ld (%s)\n"
@@ -219,16 +215,14 @@ static int open_memory(struct stop *s)
 	return openat(s->tasks, path, O_RDWR | O_CLOEXEC);
 }
 
-/* The 28th number of a thread's stat, which is all the same. */
+/* It stands in the stat of each thread. */
 static uint64_t first_stack(const struct stop *s)
 {
 	char text[1024];
 	if (!stop_task_file(s, s->pid, "stat", text, sizeof text))
 		return 0;
-	const char *rest = strrchr(text, ')');
-	for (int skip = 2; rest && skip < 28; skip++)
-		rest = strchr(rest + 1, ' ');
-	return rest ? strtoull(rest + 1, NULL, 10) : 0;
+	const char *at = proc_stat_field(text, STAT_START_STACK);
+	return at ? strtoull(at, NULL, 10) : 0;
 }
 
 int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
@@ -283,6 +277,8 @@ void stop_close(struct stop *s)
 	if (s->all)
 		stop_resume(s, NULL);
 	held_settle(s, monotonic_ns() + CLOSE_WAIT_NS);
+	if (s->timer.made)
+		timer_delete(s->timer.id);
 	if (s->mem >= 0)
 		close(s->mem);
 	if (s->tasks >= 0)
@@ -354,9 +350,13 @@ int stop_run(int (*work)(void *ctx), void *ctx, struct heft_error *err)
 {
 	struct run run = {.work = work, .ctx = ctx};
 	pthread_t thread;
-	errno = pthread_create(&thread, NULL, run_work, &run);
+	/* A machine may be out of threads for a moment, and what is in the program must come out. */
+	const uint64_t until = monotonic_ns() + THREAD_WAIT_NS;
+	while ((errno = pthread_create(&thread, NULL, run_work, &run)) == EAGAIN &&
+	       monotonic_ns() < until)
+		nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 	if (errno)
-		return heft_fail_errno(err, "a thread");
+		return heft_fail_errno(err, "heft cannot start a thread");
 	pthread_join(thread, NULL);
 	return run.result;
 }

@@ -7,6 +7,8 @@
  * which costs some 10 us a thread. */
 #include "attach/stop_held.h"
 
+#include "hosted/proc_text.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -17,9 +19,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Two processes that are about to end have none, which is the same for kcmp. */
+static bool has_memory(pid_t pid)
+{
+	char pages[64];
+	return proc_text(pages, sizeof pages, "/proc/%d/statm", (int)pid) && pages[0] != '0';
+}
+
 bool sharers_same_memory(pid_t a, pid_t b)
 {
-	return !syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
+	return !syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0) && has_memory(b);
 }
 
 static int found(struct stop *s, pid_t other, struct heft_error *err)

@@ -70,6 +70,18 @@ void arch_read(struct stop *s, struct held *h)
 	h->thread_pointer = r.fs_base;
 }
 
+size_t stop_registers(struct stop *s, pid_t tid, uint64_t *words, size_t most)
+{
+	struct user_regs_struct r;
+	struct held *h = held_find(s, tid);
+	if (!h || h->state != HELD_STOPPED || ptrace(PTRACE_GETREGS, tid, NULL, &r))
+		return 0;
+	size_t count = sizeof r / sizeof *words;
+	count = count < most ? count : most;
+	memcpy(words, &r, count * sizeof *words);
+	return count;
+}
+
 void arch_set_pc(struct held *h, uint64_t pc)
 {
 	if (SET_REGISTER(h->tid, rip, pc))
@@ -243,11 +255,13 @@ bool arch_set_call(struct stop *s, struct held *h, long number, const uint64_t a
 	return !ptrace(PTRACE_SETREGS, h->tid, NULL, &r);
 }
 
-bool arch_set_function(struct stop *s, struct held *h, uint64_t function, uint64_t stack)
+bool arch_set_function(struct stop *s, struct held *h, uint64_t function, uint64_t stack,
+		       uint64_t thread_pointer)
 {
 	struct user_regs_struct r = s->registers;
 	r.rip = function;
 	r.rsp = stack;
+	r.fs_base = thread_pointer ? thread_pointer : r.fs_base;
 	r.orig_rax = (uint64_t)-1;
 	r.eflags &= ~0x500ull;
 	return !ptrace(PTRACE_SETREGS, h->tid, NULL, &r);
@@ -260,6 +274,15 @@ bool arch_result(struct held *h, int64_t *result, bool *repeat)
 		return false;
 	*result = (int64_t)r.rax;
 	*repeat = *result <= -ERESTARTSYS && *result >= -ERESTART_RESTARTBLOCK;
+	return true;
+}
+
+bool arch_function_result(const struct held *h, int64_t *result)
+{
+	struct user_regs_struct r;
+	if (ptrace(PTRACE_GETREGS, h->tid, NULL, &r))
+		return false;
+	*result = (int64_t)r.rbx;
 	return true;
 }
 

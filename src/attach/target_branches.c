@@ -43,27 +43,26 @@ static int search_module(const struct target_modules *m, size_t module, struct b
 	return rc;
 }
 
-int target_branches_check(const struct target_modules *m, const struct near_page *page,
-			  struct heft_error *err)
+int target_branches_find(const struct target_modules *m, struct branch_range *ranges, size_t count,
+			 struct heft_error *err)
 {
-	struct branch_range ranges[NEAR_PAGE_ENTRIES];
-	unsigned count = near_page_count(page);
-	int rc = 0;
-	for (unsigned i = 0; i < count; i++) {
-		const struct near_entry *e = near_page_entry(page, i);
-		ranges[i] = (struct branch_range){e->at, e->at + e->displaced, 0};
-	}
-	for (size_t k = 0; k < m->count && rc == 0; k++)
-		for (unsigned i = 0; i < count; i++)
-			if (ranges[i].low - m->items[k].low < m->items[k].high - m->items[k].low) {
-				rc = search_module(m, k, ranges, count, err);
-				break;
+	struct branch_range *own = calloc(count + 1, sizeof *own); /* those of one module */
+	size_t *numbers = calloc(count + 1, sizeof *numbers);
+	int rc = own && numbers ? 0 : heft_fail(err, HEFT_ENOMEM, "out of memory");
+	for (size_t k = 0; k < m->count && rc == 0; k++) {
+		const struct target_module *module = &m->items[k];
+		size_t n = 0;
+		for (size_t i = 0; i < count; i++)
+			if (ranges[i].low - module->low < module->high - module->low) {
+				own[n] = ranges[i];
+				numbers[n++] = i;
 			}
-	for (unsigned i = 0; i < count && rc == 0; i++)
-		if (ranges[i].from)
-			rc = heft_fail(err, HEFT_EREFUSED,
-				       "the code at 0x%llx leads to the first instructions of %s",
-				       (unsigned long long)ranges[i].from,
-				       near_page_entry(page, i)->name);
+		if (n)
+			rc = search_module(m, k, own, n, err);
+		for (size_t i = 0; i < n; i++)
+			ranges[numbers[i]].from = own[i].from;
+	}
+	free(own);
+	free(numbers);
 	return rc;
 }

@@ -2,12 +2,12 @@
 #ifndef HEFT_ATTACH_TARGET_BRANCHES_H
 #define HEFT_ATTACH_TARGET_BRANCHES_H
 
-#include "attach/near_page.h"
+#include "attach/relocate.h"
 #include "attach/target_modules.h"
 
-/* Looks through the code of each module that has a function of the page; some 2 ns a byte, while the program runs.
- * HEFT_EREFUSED: such a jump was found; the message says where. */
-int target_branches_check(const struct target_modules *m, const struct near_page *page,
-			  struct heft_error *err);
+/* Sets `from` of each range that other code of its module leads into. Looks through all code of each module that has a
+ * range; some 2 ns a byte, while the program runs. */
+int target_branches_find(const struct target_modules *m, struct branch_range *ranges, size_t count,
+			 struct heft_error *err);
 
 #endif

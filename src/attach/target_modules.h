@@ -30,6 +30,11 @@ bool target_modules_memory(const struct target_modules *m, uint64_t at, void *to
 /* The module that has a run-time address in its span; -1: none has. */
 ssize_t target_module_at(const struct target_modules *m, uint64_t address);
 
+struct elf_file;
+/* Opens the file of a module, if the one that is mapped can still be had. */
+bool target_module_file(const struct target_modules *m, const struct target_module *module,
+			struct elf_file *file);
+
 struct target_function {
 	uint64_t address; /* at run time; 0: not found, or refused */
 	uint64_t bytes;   /* 0: not known */
@@ -44,6 +49,9 @@ struct target_function {
  * module does not have has address 0. If it has several versions of one, the default is taken. */
 int target_functions(const struct target_modules *m, size_t module, const char *const *names,
 		     struct target_function *functions, size_t count, struct heft_error *err);
+/* Whether the functions that a module does not export can be found by name: its file is there and not stripped, or a
+ * debug file is. */
+bool target_has_symbols(const struct target_modules *m, size_t module);
 /* The same of one. HEFT_ENOTFOUND: the module has none; HEFT_EREFUSED: it is an IFUNC, or there are several. */
 int target_symbol(const struct target_modules *m, size_t module, const char *name,
 		  uint64_t *address, uint64_t *bytes, struct heft_error *err);

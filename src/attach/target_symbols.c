@@ -5,6 +5,9 @@
  * opened counts only if it is what stands in memory: the same headers, and the same build id or, without one, the
  * same first page. So a library that was replaced on disk is never asked about the one that runs.
  *
+ * The symbols of a stripped module are in a file apart: by build id, by .gnu_debuglink, or packed into the file
+ * itself. That file must have the build id of what is mapped.
+ *
  * There are two passes over the symbols: one finds the functions, the other what begins next behind each. Both go
  * through .dynsym and .symtab; a million symbols take some 20 ms. */
 #include "attach/target_dynsym.h"
@@ -12,6 +15,7 @@
 
 #include "attach/relocate.h"
 #include "hosted/error.h"
+#include "symbol/debug_file.h"
 #include "symbol/elf_file.h"
 
 #include <elfutils/libdwelf.h>
@@ -30,6 +34,8 @@ struct lookup {
 	uint64_t *values; /* addresses as in the file */
 	uint8_t *ranks;
 	size_t count;
+	uint16_t *by_hash; /* numbers of names from 1, by hash_name; 0: none */
+	uint32_t mask;
 };
 
 /* ---- one symbol */
@@ -61,14 +67,39 @@ static bool is_named(const char *symbol, const char *name, bool *old_version)
 	return !symbol[length] || symbol[length] == '@';
 }
 
+/* Of the name without a version. Programs have a million symbols, and heft knows hundreds of names. */
+static uint32_t hash_name(const char *name)
+{
+	uint32_t h = 5381;
+	for (; *name && *name != '@'; name++)
+		h = h * 33 + (uint8_t)*name;
+	return h ^ h >> 15;
+}
+
+static bool hash_names(struct lookup *l)
+{
+	l->mask = 15;
+	while (l->mask < 4 * l->count)
+		l->mask = l->mask * 2 + 1;
+	l->by_hash = calloc(l->mask + 1, sizeof *l->by_hash);
+	for (size_t i = 0; l->by_hash && i < l->count; i++) {
+		uint32_t at = hash_name(l->names[i]) & l->mask;
+		while (l->by_hash[at])
+			at = (at + 1) & l->mask;
+		l->by_hash[at] = (uint16_t)(i + 1);
+	}
+	return l->by_hash;
+}
+
 static void find_names(void *context, const struct image_symbol *symbol)
 {
 	struct lookup *l = context;
-	for (size_t i = 0; i < l->count; i++) {
+	for (uint32_t at = hash_name(symbol->name) & l->mask; l->by_hash[at];
+	     at = (at + 1) & l->mask) {
+		const size_t i = l->by_hash[at] - 1u;
 		struct image_symbol s = *symbol;
 		struct target_function *f = &l->functions[i];
-		if (s.name[0] != l->names[i][0] || !is_named(s.name, l->names[i], &s.old_version) ||
-		    !is_function(l, &s))
+		if (!is_named(s.name, l->names[i], &s.old_version) || !is_function(l, &s))
 			continue;
 		uint8_t rank = rank_of(&s);
 		if (rank < l->ranks[i])
@@ -172,7 +203,7 @@ static bool open_as(const struct target_modules *m, const struct target_module *
 	return false;
 }
 
-static bool open_module(const struct target_modules *m, const struct target_module *module,
+bool target_module_file(const struct target_modules *m, const struct target_module *module,
 			struct elf_file *file)
 {
 	const struct target_mapping *at = &m->maps.items[module->mapping];
@@ -197,6 +228,109 @@ static bool open_module(const struct target_modules *m, const struct target_modu
 	return false;
 }
 
+/* ---- what it was stripped of */
+
+/* A module's symbols: in its file, and in a file apart if that has none. All zero: none of them */
+struct symbol_files {
+	struct elf_file file, debug;
+	Elf *mini; /* packed into the file itself */
+	void *mini_memory;
+};
+
+static bool has_table(Elf *elf)
+{
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr shdr;
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_type == SHT_SYMTAB)
+			return true;
+	}
+	return false;
+}
+
+/* A debug file counts only if it has the build id of what is mapped. */
+static bool open_debug_as(const struct target_image *im, const char *path, struct elf_file *file)
+{
+	if (elf_file_open(file, path) != ELF_FILE_OPEN)
+		return false;
+	if (debug_file_build_id_is(file->elf, im->build_id, im->build_id_len) &&
+	    has_table(file->elf))
+		return true;
+	elf_file_close(file);
+	memset(file, 0, sizeof *file);
+	return false;
+}
+
+static bool open_by_link(const struct target_modules *m, const struct target_module *module,
+			 Elf *stripped, struct elf_file *file)
+{
+	GElf_Word checksum;
+	const char *link = dwelf_elf_gnu_debuglink(stripped, &checksum);
+	const char *name = m->maps.items[module->mapping].name, *slash = strrchr(name, '/');
+	char path[3 * 4096];
+	if (!link || strchr(link, '/') || !slash)
+		return false;
+	for (unsigned i = 0; i < 6; i++) {
+		char root[64] = "";
+		if (i < 3)
+			snprintf(root, sizeof root, "/proc/%d/root", m->pid);
+		switch (i % 3) {
+		case 0:
+			snprintf(path, sizeof path, "%s%.*s/%s", root, (int)(slash - name), name,
+				 link);
+			break;
+		case 1:
+			snprintf(path, sizeof path, "%s%.*s/.debug/%s", root, (int)(slash - name),
+				 name, link);
+			break;
+		default:
+			snprintf(path, sizeof path, "%s/usr/lib/debug%.*s/%s", root,
+				 (int)(slash - name), name, link);
+		}
+		if (open_debug_as(&module->image, path, file))
+			return true;
+	}
+	return false;
+}
+
+static void open_debug(const struct target_modules *m, const struct target_module *module,
+		       struct symbol_files *files)
+{
+	const struct target_image *im = &module->image;
+	char id[2 * sizeof im->build_id + 1], path[256];
+	for (size_t i = 0; i < im->build_id_len; i++)
+		snprintf(id + 2 * i, 3, "%02x", im->build_id[i]);
+	for (int i = 0; i < 2 && im->build_id_len > 1; i++) {
+		char root[64] = "";
+		if (!i)
+			snprintf(root, sizeof root, "/proc/%d/root", m->pid);
+		snprintf(path, sizeof path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root, id,
+			 id + 2);
+		if (open_debug_as(im, path, &files->debug))
+			return;
+	}
+	if (im->build_id_len && open_by_link(m, module, files->file.elf, &files->debug))
+		return;
+	files->mini = mini_debug_open(files->file.elf, &files->mini_memory);
+}
+
+static void open_symbols(const struct target_modules *m, const struct target_module *module,
+			 struct symbol_files *files)
+{
+	memset(files, 0, sizeof *files);
+	if (!target_module_file(m, module, &files->file))
+		memset(&files->file, 0, sizeof files->file);
+	else if (!has_table(files->file.elf))
+		open_debug(m, module, files);
+}
+
+static void close_symbols(struct symbol_files *files)
+{
+	elf_end(files->mini);
+	free(files->mini_memory);
+	elf_file_close(&files->debug);
+	elf_file_close(&files->file);
+}
+
 /* ---- look-ups */
 
 static bool read_memory(void *context, uint64_t at, void *to, size_t bytes)
@@ -204,16 +338,19 @@ static bool read_memory(void *context, uint64_t at, void *to, size_t bytes)
 	return target_modules_memory(context, at, to, bytes);
 }
 
-/* Calls `see` with each symbol of the file or, without it (elf is NULL), of the memory. */
-static bool each_symbol(const struct target_modules *m, const struct lookup *l, Elf *elf,
+/* Calls `see` with each symbol of the files or, without them, of the memory. */
+static bool each_symbol(const struct target_modules *m, const struct lookup *l,
+			const struct symbol_files *files,
 			void (*see)(void *, const struct image_symbol *))
 {
+	Elf *elf = files->file.elf;
+	Elf *apart = files->debug.elf ? files->debug.elf : files->mini;
 	if (!elf) {
 		const struct target_memory memory = {read_memory, (void *)m};
 		return target_dynsym_each(&l->module->image, &memory, see, (void *)l);
 	}
 	each_of_table(elf, SHT_DYNSYM, see, (void *)l);
-	each_of_table(elf, SHT_SYMTAB, see, (void *)l);
+	each_of_table(apart ? apart : elf, SHT_SYMTAB, see, (void *)l);
 	return true;
 }
 
@@ -224,17 +361,24 @@ static uint64_t bytes_left(const struct lookup *l, size_t i)
 	return code ? code->bytes - (l->values[i] - code->address) : 0;
 }
 
+static bool has_found(const struct lookup *l)
+{
+	size_t i = 0;
+	while (i < l->count && !l->ranks[i])
+		i++;
+	return i < l->count;
+}
+
 static bool look_up(const struct target_modules *m, struct lookup *l)
 {
-	struct elf_file file;
-	if (!open_module(m, l->module, &file))
-		memset(&file, 0, sizeof file);
-	bool any = each_symbol(m, l, file.elf, find_names);
+	struct symbol_files files;
+	open_symbols(m, l->module, &files);
+	bool any = each_symbol(m, l, &files, find_names);
 	for (size_t i = 0; i < l->count; i++)
 		l->functions[i].room = bytes_left(l, i);
-	if (any)
-		each_symbol(m, l, file.elf, find_next);
-	elf_file_close(&file);
+	if (any && has_found(l))
+		each_symbol(m, l, &files, find_next);
+	close_symbols(&files);
 	return any;
 }
 
@@ -268,7 +412,7 @@ int target_functions(const struct target_modules *m, size_t module, const char *
 			   .ranks = calloc(count, sizeof *l.ranks),
 			   .count = count};
 	int rc = 0;
-	if (!l.values || !l.ranks) {
+	if (count >= UINT16_MAX || !l.values || !l.ranks || !hash_names(&l)) {
 		rc = heft_fail(err, HEFT_ENOMEM, "no memory for symbols");
 		goto out;
 	}
@@ -281,7 +425,17 @@ int target_functions(const struct target_modules *m, size_t module, const char *
 out:
 	free(l.values);
 	free(l.ranks);
+	free(l.by_hash);
 	return rc;
+}
+
+bool target_has_symbols(const struct target_modules *m, size_t module)
+{
+	struct symbol_files files;
+	open_symbols(m, &m->items[module], &files);
+	bool has = files.debug.elf || files.mini || (files.file.elf && has_table(files.file.elf));
+	close_symbols(&files);
+	return has;
 }
 
 int target_symbol(const struct target_modules *m, size_t module, const char *name,

@@ -45,8 +45,8 @@ static inline long sys_call4(long n, long a, long b, long c, long d)
 	X(READLINK, SYS_readlink)                                                                  \
 	X(GETCWD, SYS_getcwd)                                                                      \
 	X(FTRUNCATE, SYS_ftruncate)                                                                \
-	X(UNLINK, SYS_unlink)                                                                      \
-	X(RENAME, SYS_rename)                                                                      \
+	X(UNLINK, SYS_unlinkat)                                                                    \
+	X(RENAME, SYS_renameat)                                                                    \
 	X(FSTAT, SYS_fstat)                                                                        \
 	X(LSTAT, SYS_newfstatat)                                                                   \
 	X(GETEUID, SYS_geteuid)                                                                    \
@@ -55,6 +55,7 @@ static inline long sys_call4(long n, long a, long b, long c, long d)
 	X(MUNMAP, SYS_munmap)                                                                      \
 	X(MPROTECT, SYS_mprotect)                                                                  \
 	X(MADVISE, SYS_madvise)                                                                    \
+	X(BRK, SYS_brk)                                                                            \
 	X(PRLIMIT, SYS_prlimit64)                                                                  \
 	X(GETPID, SYS_getpid)                                                                      \
 	X(GETPPID, SYS_getppid)                                                                    \
@@ -67,7 +68,8 @@ static inline long sys_call4(long n, long a, long b, long c, long d)
 	X(PRCTL, SYS_prctl)                                                                        \
 	X(MEMBARRIER, SYS_membarrier)                                                              \
 	X(SIGPROCMASK, SYS_rt_sigprocmask)                                                         \
-	X(TGKILL, SYS_tgkill)
+	X(TGKILL, SYS_tgkill)                                                                      \
+	X(WRITE, SYS_write)
 
 #define SYS_KIND(name, number) SYS_DO_##name,
 #define SYS_KIND_NUMBER(name, number) SYS_NR_##name = (number),
@@ -101,9 +103,14 @@ static inline long sys_checked(enum sys_kind kind, long n, long a, long b, long 
 #define SYS_DO(name, a, b, c, d) sys_checked(SYS_DO_##name, SYS_NR_##name, a, b, c, d, 0, 0)
 #define SYS_DO_6(name, a, b, c, d, e, f) sys_checked(SYS_DO_##name, SYS_NR_##name, a, b, c, d, e, f)
 
+#define SYS_NO_FOLDER (-100) /* AT_FDCWD: a path, and no name in a folder that is open */
+static inline int sys_open_in(int folder, const char *name, int flags, int mode)
+{
+	return (int)SYS_DO(OPEN, folder, (long)name, flags, mode);
+}
 static inline int sys_open(const char *path, int flags, int mode)
 {
-	return (int)SYS_DO(OPEN, -100 /* AT_FDCWD */, (long)path, flags, mode);
+	return sys_open_in(SYS_NO_FOLDER, path, flags, mode);
 }
 static inline int sys_close(int fd)
 {
@@ -112,6 +119,10 @@ static inline int sys_close(int fd)
 static inline long sys_read(int fd, void *buf, size_t n)
 {
 	return SYS_DO(READ, fd, (long)buf, (long)n, 0);
+}
+static inline long sys_write(int fd, const void *buf, size_t n)
+{
+	return SYS_DO(WRITE, fd, (long)buf, (long)n, 0);
 }
 static inline long sys_readlink(const char *path, char *buf, size_t n)
 {
@@ -125,19 +136,19 @@ static inline int sys_ftruncate(int fd, uint64_t n)
 {
 	return (int)SYS_DO(FTRUNCATE, fd, (long)n, 0, 0);
 }
-static inline int sys_unlink(const char *path)
+static inline int sys_unlink_in(int folder, const char *name)
 {
-	return (int)SYS_DO(UNLINK, (long)path, 0, 0, 0);
+	return (int)SYS_DO(UNLINK, folder, (long)name, 0, 0);
 }
 static inline int sys_fstat(int fd, struct stat *st)
 {
 	return (int)SYS_DO(FSTAT, fd, (long)st, 0, 0);
 }
-/* A link is not followed. */
-static inline int sys_lstat(const char *path, struct stat *st)
+/* A link is not followed, and a file system of another program, which may never answer, is not asked. */
+static inline int sys_lstat_in(int folder, const char *name, struct stat *st)
 {
-	return (int)SYS_DO(LSTAT, -100 /* AT_FDCWD */, (long)path, (long)st,
-			   0x100 /* AT_SYMLINK_NOFOLLOW */);
+	return (int)SYS_DO(LSTAT, folder, (long)name, (long)st,
+			   0x4100 /* AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC */);
 }
 static inline uint32_t sys_geteuid(void)
 {
@@ -180,15 +191,21 @@ static inline int sys_populate(void *p, size_t n)
 	int rc = (int)SYS_DO(MADVISE, (long)from, (long)(to - from), 23 /* POPULATE_WRITE */, 0);
 	return rc == -22 /* EINVAL */ || !sys_may(SYS_DO_MADVISE) ? 0 : rc;
 }
-static inline int sys_rename(const char *from, const char *to)
+static inline int sys_rename_in(int folder, const char *from, const char *to)
 {
-	return (int)SYS_DO(RENAME, (long)from, (long)to, 0, 0);
+	return (int)SYS_DO(RENAME, folder, (long)from, folder, (long)to);
 }
 /* RLIMIT_FSIZE or RLIMIT_AS; 0: nobody knows */
 static inline uint64_t sys_limit(int resource)
 {
 	uint64_t limit[2] = {0, 0};
 	return SYS_DO(PRLIMIT, 0, resource, 0, (long)limit) ? 0 : limit[0];
+}
+/* Where the program's break is; 0: nobody tells */
+static inline uint64_t sys_break(void)
+{
+	long at = SYS_DO(BRK, 0, 0, 0, 0);
+	return at > 0 ? (uint64_t)at : 0;
 }
 static inline int sys_getpid(void)
 {

@@ -7,6 +7,8 @@
 #ifndef HEFT_CAPTURE_AROUND_H
 #define HEFT_CAPTURE_AROUND_H
 
+#include "base/sys.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -18,6 +20,7 @@
 int heft_find_object(void *address, struct dl_find_object *found);
 uint64_t heft_auxiliary(uint64_t type);
 void *heft_stack_end(void);
+int32_t heft_around_tid(void);
 void heft_around_mapped(void *at, size_t bytes);
 void heft_around_unmapped(const void *at);
 
@@ -45,6 +48,12 @@ static inline uint64_t heft_auxiliary(uint64_t type)
 static inline void *heft_stack_end(void)
 {
 	return __libc_stack_end;
+}
+
+/* The calling thread's number; 0 or less: nobody tells */
+static inline int32_t heft_around_tid(void)
+{
+	return sys_gettid();
 }
 
 /* The inside has mapped memory for itself, or is about to unmap it. Only the blob must know all of it: it is

@@ -70,6 +70,30 @@ char *strchr(const char *text, int c)
 	return (char *)(uintptr_t)text;
 }
 
+int strncmp(const char *x, const char *y, size_t most)
+{
+	const unsigned char *a = (const unsigned char *)x, *b = (const unsigned char *)y;
+	for (size_t i = 0; i < most; i++)
+		if (a[i] != b[i] || !a[i])
+			return a[i] - b[i];
+	return 0;
+}
+
+size_t strcspn(const char *text, const char *stops)
+{
+	size_t n = 0;
+	while (text[n] && !strchr(stops, text[n]))
+		n++;
+	return n;
+}
+
+char *stpcpy(char *restrict to, const char *restrict from)
+{
+	size_t n = strlen(from);
+	memcpy(to, from, n + 1);
+	return to + n;
+}
+
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	uint64_t ns = sys_clock_ns(clock);

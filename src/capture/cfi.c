@@ -155,8 +155,25 @@ static int search_table(const struct cfi_image *im, const struct cursor *table, 
 	return covers(f, pc) ? 0 : -1;
 }
 
+/* The same in a list that the outside has made. */
+static int search_unwind(const struct cfi_image *im, uintptr_t pc, struct fde *f)
+{
+	const struct wire_blob_unwind *u = im->unwind;
+	uint64_t low = 0, high = im->unwind_count, want = pc - im->low;
+	while (high - low > 1) {
+		uint64_t mid = low + (high - low) / 2;
+		if (u[mid].code <= want)
+			low = mid;
+		else
+			high = mid;
+	}
+	return read_fde(im, im->low + u[low].entry, f) || !covers(f, pc) ? -1 : 0;
+}
+
 static int find_fde(const struct cfi_image *im, uintptr_t pc, struct fde *f)
 {
+	if (im->unwind_count)
+		return search_unwind(im, pc, f);
 	if (!im->eh_frame_hdr)
 		return -1;
 	struct cursor c = cursor_at(im, im->eh_frame_hdr);

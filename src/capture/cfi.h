@@ -9,6 +9,7 @@
 #define HEFT_CAPTURE_CFI_H
 
 #include "capture/segments.h"
+#include "wire/blob.h"
 
 #include <stdint.h>
 
@@ -19,6 +20,9 @@ struct cfi_image {
 	struct heft_segments segments;
 	/* CFI_WORK_BYTES, aligned as a pointer is, to keep off the stack what is large; NULL: it is there */
 	void *work;
+	/* In place of eh_frame_hdr: entries by code, relative to low; NULL: there is none */
+	const struct wire_blob_unwind *unwind;
+	uint64_t unwind_count;
 };
 enum { CFI_WORK_BYTES = 512 };
 
@@ -74,14 +78,17 @@ int cfi_evaluate(const struct cfi_image *image, int32_t at, const uint64_t regs[
 /* A row: kind:3 | cfa offset / 8 : 16 | -(rbp slot offset from CFA) / 8 : 11. Never 0. */
 typedef uint32_t cfi_row;
 enum cfi_kind {
+	CFI_ROW_GO = 0,     /* Go's assembly between two stacks: its bits are those of go_rows.h */
 	CFI_ROW_RSP = 1,    /* CFA = rsp + offset; rbp saved at its slot if that is not 0 */
 	CFI_ROW_RBP = 2,    /* CFA = rbp + offset; likewise */
 	CFI_ROW_DRAP = 3,   /* realigned stack: CFA = *(rbp - offset), the caller's rbp = *rbp */
 	CFI_ROW_SIGNAL = 4, /* kernel's signal frame: a ucontext lies at rsp */
 	CFI_ROW_END = 5,    /* outermost frame */
-	CFI_ROW_SLOW = 6,   /* only struct cfi_rules can say it */
+	CFI_ROW_SLOW = 6,   /* only struct cfi_rules can say it; or, with an offset, CFI_ROW_MAIN */
 	CFI_ROW_NONE = 7,   /* no unwind information */
 };
+/* The frame between the program's main and its caller (main_frame.c): no call stack shows it. CFA = rsp + 16 */
+#define CFI_ROW_MAIN ((cfi_row)(CFI_ROW_SLOW | 2 << 3))
 static inline unsigned cfi_row_kind(cfi_row r)
 {
 	return r & 7;

@@ -9,14 +9,15 @@
  * children that are waited for in other ways.
  *
  * Nothing here takes a lock, or makes a system call that the program does not
- * make itself: a sandbox may kill a program for getpid. All of these functions may be
+ * make itself (but for the ledger, which knows about sandboxes): a sandbox may kill a program for getpid. All of these functions may be
  * called in a signal handler, or in a vfork child. A vfork child writes into its
  * parent's memory, so its _exit looks like the parent's. What the parent records later
  * corrects that, or its own end does.
  *
  * They never call each other by their exported names: a program may have functions of
  * these names itself. */
-#include "capture/inside.h"
+#include "capture/ledger_request.h"
+#include "capture/map_calls.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,6 +28,7 @@
 static pid_t (*next_wait4)(pid_t, int *, int, struct rusage *);
 static int (*next_waitid)(idtype_t, id_t, siginfo_t *, int);
 static void (*next__exit)(int);
+static void (*next_exit)(int);
 static void (*next_quick_exit)(int);
 
 void heft_ends_init(void)
@@ -34,14 +36,8 @@ void heft_ends_init(void)
 	next_wait4 = (__typeof__(next_wait4))heft_next_symbol("wait4");
 	next_waitid = (__typeof__(next_waitid))heft_next_symbol("waitid");
 	next__exit = (__typeof__(next__exit))heft_next_symbol("_exit");
+	next_exit = (__typeof__(next_exit))heft_next_symbol("exit");
 	next_quick_exit = (__typeof__(next_quick_exit))heft_next_symbol("quick_exit");
-}
-
-struct wire_header *heft_own_header(void)
-{
-	struct heft_process *p = heft_process; /* a fork wipes it */
-	return p && atomic_load(&p->phase) == HEFT_OPEN && sys_may_stamp() ? p->session.header
-									   : NULL;
 }
 
 static void note_exit(void)
@@ -51,23 +47,9 @@ static void note_exit(void)
 		atomic_store(&h->exit_tsc, arch_stamp());
 }
 
-void heft_execs(int pid)
-{
-	struct wire_header *h = heft_own_header();
-	if (h && h->pid == pid)
-		atomic_store(&h->exec_tsc, arch_stamp());
-}
-
-void heft_stays(int pid)
-{
-	struct wire_header *h = heft_own_header();
-	if (h && h->pid == pid)
-		atomic_store(&h->exec_tsc,
-			     0); /* exit_tsc stays: another thread may have called exit */
-}
-
 static __attribute__((destructor)) void at_end(void)
 {
+	heft_break_look_last();
 	note_exit();
 }
 
@@ -91,8 +73,18 @@ EXPORT __attribute__((noreturn)) void _Exit(int status)
 	leave_now(status);
 }
 
+/* Its handlers run after this. The moment of the end is noted when they are done. */
+EXPORT __attribute__((noreturn)) void exit(int status)
+{
+	heft_ledger_at_exit();
+	if (next_exit)
+		next_exit(status);
+	leave_now(status);
+}
+
 EXPORT __attribute__((noreturn)) void quick_exit(int status)
 {
+	heft_ledger_at_exit();
 	note_exit(); /* its handlers run after this; what they record moves the end */
 	if (next_quick_exit)
 		next_quick_exit(status);

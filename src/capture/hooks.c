@@ -2,8 +2,10 @@
  * the next allocator's function of the same name, whatever that allocator is, and
  * records what it returned (hotpath.h). errno is the real call's: nothing in heft
  * sets it. */
+#define HEFT_RECORD_INLINE
 #include "capture/hooks.h"
 #include "capture/hotpath.h"
+#include "capture/map_calls.h"
 
 #include <signal.h>
 
@@ -32,7 +34,7 @@ NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
 		return false;
 	}
 	if (heft_process && atomic_load(&heft_process->phase) == HEFT_OPEN &&
-	    !heft_is_allocators_call(((const uintptr_t *)here)[1]))
+	    !heft_is_any_allocators_call(((const uintptr_t *)here)[1]))
 		atomic_fetch_add_explicit(&heft_process->session.header->reentrant, 1,
 					  memory_order_relaxed);
 	return true;
@@ -46,6 +48,7 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 {
 	const uint64_t words[2] = {(uint64_t)p, heft_site(t, here, WIRE_VIA_FREE)};
 	t->frees_to_skip = 0;
+	t->frees_base++;
 	if (t->frees_taken >= FREES_ALL) {
 		uint32_t x = t->random ? t->random : (uint32_t)t->last_tsc | 1;
 		x ^= x << 13;
@@ -53,6 +56,7 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 		x ^= x << 5;
 		t->random = x;
 		t->frees_to_skip = x % (2u * (t->frees_taken < FREES_OFTEN ? OFTEN : SELDOM));
+		t->frees_base += t->frees_to_skip;
 	}
 	t->frees_taken++;
 	heft_emit_ext(t, WIRE_EXT_FREE_AT, words, 2);
@@ -115,8 +119,12 @@ void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size
 			unsigned via)
 {
 	struct heft_thread *t = thread_with_space(tls);
+	if (t && heft_calls_wait(tls)) {
+		heft_waiting_write(tls, here, heft_site(t, here, WIRE_VIA_FREE));
+		t = thread_with_space(tls);
+	}
 	if (t)
-		record_block(t, ext_kind, p, size, heft_site(t, here, via));
+		record_block(t, ext_kind, p, size, usable_bytes(p), heft_site(t, here, via));
 }
 
 /* The real call in the middle is a realloc of `size` bytes in all. */
@@ -140,16 +148,6 @@ static inline __attribute__((always_inline)) void *after_realloc(struct heft_tls
 	}
 	leave(tls);
 	return p;
-}
-
-static inline bool announce(struct heft_tls *tls, void *old)
-{
-	struct heft_thread *t = old ? thread_with_space(tls) : NULL;
-	if (old && heft_is_grown(old))
-		heft_grown_forget(old); /* the new block will be remembered */
-	if (t)
-		record_any_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);
-	return t != NULL;
 }
 
 static inline __attribute__((always_inline)) void *reallocate(void *old, size_t size,

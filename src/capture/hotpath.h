@@ -105,11 +105,12 @@ static inline uint64_t short_word0(enum wire_type type, uint64_t dt, uint64_t ad
 	return (addr_less_one + 1) << WIRE_ADDR_SHIFT | dt << 3 | type;
 }
 
-/* ext_kind: WIRE_EXT_ALLOC or WIRE_EXT_REALLOC_END */
-static inline void record_block(struct heft_thread *t, int ext_kind, void *p, size_t size,
-				uint32_t site)
+/* ext_kind: WIRE_EXT_ALLOC or WIRE_EXT_REALLOC_END; usable: WIRE_USABLE_UNKNOWN if nobody knows */
+static inline __attribute__((always_inline)) void record_block(struct heft_thread *t, int ext_kind,
+							       void *p, size_t size,
+							       uint64_t usable, uint32_t site)
 {
-	uint64_t usable = usable_bytes(p), slack = usable - size;
+	uint64_t slack = usable - size;
 	uint64_t addr = (uint64_t)p, addr_less_one = short_addr(addr), pos = t->pos;
 	struct wire_chunk *c = t->chunk;
 	open_word(c, pos);
@@ -167,12 +168,22 @@ static inline uint32_t site_before(struct heft_tls *tls, uintptr_t here, unsigne
 HIDDEN void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size,
 			       uintptr_t here, unsigned via);
 
-static inline void record_site(struct heft_tls *tls, int ext_kind, void *p, size_t size,
-			       uintptr_t here, unsigned via, uint32_t site)
+/* The functions of C have it inline, in hooks.c. Elsewhere one copy serves all, so that a call which is only passed on
+ * saves fewer registers. */
+#ifdef HEFT_RECORD_INLINE
+static inline
+	__attribute__((always_inline))
+#else
+static NOINLINE
+	__attribute__((unused))
+#endif
+	void
+	record_site(struct heft_tls *tls, int ext_kind, void *p, size_t size, uintptr_t here,
+		    unsigned via, uint32_t site)
 {
 	struct heft_thread *t = tls->thread;
 	if (LIKELY(site != HEFT_NO_SITE && t->pos < t->limit))
-		record_block(t, ext_kind, p, size, site);
+		record_block(t, ext_kind, p, size, usable_bytes(p), site);
 	else
 		heft_record_slowly(tls, ext_kind, p, size, here, via);
 }
@@ -200,6 +211,17 @@ static inline void freed(struct heft_tls *tls, void *p, uintptr_t here)
 		heft_freed_at(t, p, here);
 	else
 		record_any_address(t, WIRE_FREE, WIRE_EXT_FREE, (uint64_t)p);
+}
+
+/* A realloc of `old` begins. */
+static inline bool announce(struct heft_tls *tls, void *old)
+{
+	struct heft_thread *t = old ? thread_with_space(tls) : NULL;
+	if (old && heft_is_grown(old))
+		heft_grown_forget(old); /* the new block will be remembered */
+	if (t)
+		record_any_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);
+	return t != NULL;
 }
 
 #endif

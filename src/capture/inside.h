@@ -22,6 +22,7 @@
 #include "base/arch.h"
 #include "base/sys.h"
 #include "capture/around.h"
+#include "capture/waiting.h"
 #include "wire/record.h"
 #include "wire/session.h"
 
@@ -90,6 +91,15 @@ struct heft_tip {
 };
 _Static_assert(sizeof(struct heft_tip) == 128, "two cache lines");
 
+/* A walk between the stack of a thread and those of goroutines (go_switch.c). */
+struct heft_go_walk {
+	uintptr_t low, high; /* the last goroutine's stack, as far as it is in use: it is mapped */
+	uintptr_t page;      /* the page that holds the last goroutine: likewise */
+	uintptr_t left;      /* where this walk left the thread's stack; 0: it did not */
+	const void *kept;    /* these kept frames begin with ... */
+	uint32_t depth;      /* ... as many of a goroutine */
+};
+
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
 enum {
 	HEFT_WORK_BYTES = 2048,
@@ -117,10 +127,14 @@ struct heft_thread {
 	uint32_t capacity;
 	uintptr_t stack_low, stack_top; /* the known part of the thread's own stack */
 	uintptr_t foreign_page;         /* the last page that was found to be on another stack */
+	struct heft_go_walk go;
 	struct wire_stream *stream;
 	uint32_t slot;
 	uint32_t frees_taken;
-	uint64_t yielded_tsc; /* when it last let the recorder have its processor */
+	uint32_t frees_base;    /* less frees_to_skip: how many frees there were */
+	uint32_t watched_bytes; /* of the chunk, when heft_ledger_watch last looked, */
+	uint32_t watched_frees; /* and frees */
+	uint64_t yielded_tsc;   /* when it last let the recorder have its processor */
 	uint32_t random;
 	uint8_t is_open;
 };
@@ -154,6 +168,8 @@ struct heft_process {
 	_Atomic uint32_t phase; /* enum heft_phase */
 	uint32_t is_child;
 	_Atomic int opening; /* a thread has opened a page of a library to redirect its calls */
+	_Atomic uintptr_t break_seen; /* where the program's break was when we last looked */
+	_Atomic uint32_t described;   /* the first record says which allocator there is */
 	struct wire_session session;
 	struct heft_index_level index[HEFT_INDEXES][HEFT_INDEX_LEVELS];
 	_Atomic uint32_t index_level[HEFT_INDEXES]; /* newest */
@@ -177,6 +193,8 @@ struct heft_tls {
 #ifdef HEFT_BLOB
 	uintptr_t
 		inside; /* the frame of a hook that waits for a real call without the guard; or 0 */
+#else
+	struct heft_waiting waiting;
 #endif
 };
 #ifdef HEFT_BLOB
@@ -264,7 +282,7 @@ HIDDEN void *heft_next_symbol(const char *name);
  * the C++ runtimes too, which a C program may load later. The answer is kept in *known. */
 HIDDEN uintptr_t heft_own_function(_Atomic uintptr_t *known, const char *name, int in_runtimes);
 
-/* Whether the allocator itself calls one of its functions. In the blob that comes to the hook, too. */
+/* Whether malloc's own code calls one of its functions. In the blob that comes to the hook, too. */
 static inline int heft_is_allocators_call(uintptr_t caller)
 {
 #ifdef HEFT_BLOB
@@ -273,6 +291,21 @@ static inline int heft_is_allocators_call(uintptr_t caller)
 	(void)caller;
 	return 0;
 #endif
+}
+/* The same of any allocator; only for calls from inside a hook. A function that ends in a jump to another one leaves the
+ * hook as its caller. */
+static inline int heft_is_any_allocators_call(uintptr_t caller)
+{
+#ifdef HEFT_BLOB
+	if (caller - heft_blob.start < heft_blob.end - heft_blob.start)
+		return 1;
+	for (uint32_t i = 0; i < heft_blob.allocator_count; i++)
+		if (caller - heft_blob.allocators[i].low <
+		    heft_blob.allocators[i].high - heft_blob.allocators[i].low)
+			return 1;
+#endif
+	(void)caller;
+	return 0;
 }
 
 /* ---- open_session.c: the process and its file */
@@ -290,6 +323,19 @@ static inline int heft_is_first_thread(const void *thread_pointer)
 	return (uintptr_t)thread_pointer == heft_blob.first_thread;
 #else
 	return thread_pointer == heft_first_thread;
+#endif
+}
+/* Says which allocators are hooked beside the one behind the exported functions. */
+static inline void heft_describe_allocators(struct wire_header *h)
+{
+#ifdef HEFT_BLOB
+	_Static_assert((int)WIRE_BLOB_ALLOCATORS <= WIRE_HOOKED, "all fit");
+	for (uint32_t i = 0; i < heft_blob.allocator_count; i++)
+		h->hooked[i] = (struct wire_hooked){heft_blob.allocators[i].device,
+						    heft_blob.allocators[i].inode};
+	h->hooked_count = heft_blob.allocator_count;
+#else
+	(void)h;
 #endif
 }
 /* Why the file could not be made: a negative errno; 0: it was, or nobody wanted one */
@@ -440,6 +486,7 @@ enum heft_step {
 	HEFT_STEP_END,     /* it was the outermost frame */
 	HEFT_STEP_LOST,    /* nobody knows its caller */
 	HEFT_STEP_FOREIGN, /* its caller is on another stack */
+	HEFT_STEP_OTHER, /* the same, and the caller is known: only on stacks that are not the thread's own */
 };
 HIDDEN NOINLINE enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame *f,
 						 uint32_t row, int native,
@@ -502,6 +549,8 @@ HIDDEN void heft_sandbox_init(void);
  * give to heft_sandbox_return if it could not. */
 HIDDEN uint64_t heft_sandbox_leave(void);
 HIDDEN void heft_sandbox_return(uint64_t added);
+/* Whether the program has installed a filter, or tried to. */
+HIDDEN int heft_sandbox_has_filter(void);
 
 /* ---- ends.c: when processes end */
 
@@ -509,29 +558,15 @@ HIDDEN void heft_ends_init(void);
 HIDDEN void heft_commands_init(void);
 /* The header of this process's own file, or of a vfork child's parent; NULL: there is none, or nothing can be
  * stamped any more. */
-HIDDEN struct wire_header *heft_own_header(void);
-/* The process `pid` is about to become another program; heft_stays: it is not, exec failed. */
-HIDDEN void heft_execs(int pid);
-HIDDEN void heft_stays(int pid);
+static inline struct wire_header *heft_own_header(void)
+{
+	struct heft_process *p = heft_process; /* a fork wipes it */
+	return p && atomic_load(&p->phase) == HEFT_OPEN && sys_may_stamp() ? p->session.header
+									   : NULL;
+}
 /* A child has ended by now; pid 0: one that began after since_tsc. status: see struct wire_reap. */
 HIDDEN void heft_reaped(struct wire_header *h, int pid, uint32_t status, uint32_t maxrss_kib,
 			uint64_t since_tsc);
-/* heft has mapped memory for itself, or given it back: the outside subtracts it from the program's. */
-static inline void heft_mapped_own(void *at, size_t bytes)
-{
-	struct heft_process *p = heft_process;
-	if (p && p->session.header)
-		atomic_fetch_add(&p->session.header->own_bytes, (uint64_t)bytes);
-	heft_around_mapped(at, bytes);
-}
-static inline void heft_unmap_own(void *at, size_t bytes)
-{
-	struct heft_process *p = heft_process;
-	if (p && p->session.header)
-		atomic_fetch_sub(&p->session.header->own_bytes, (uint64_t)bytes);
-	heft_around_unmapped(at);
-	sys_munmap(at, bytes);
-}
 
 /* What libc's functions return for a result of the kernel. */
 static inline long heft_as_libc(long rc)

@@ -5,6 +5,7 @@
  * that resolve and then call on. What is asked for in the meantime comes from a static
  * arena, whose blocks free and realloc recognise. */
 #include "capture/inside.h"
+#include "capture/map_calls.h"
 #include "capture/redirect.h"
 #include "capture/sample.h"
 
@@ -202,6 +203,7 @@ int heft_resolve_next(void)
 	heft_commands_init();
 	heft_sandbox_init();
 	heft_limits_init();
+	heft_map_calls_init();
 	heft_thread_stacks_init();
 	if (next.malloc && next.calloc && next.realloc && next.free)
 		heft_next = next;

@@ -16,6 +16,7 @@
  * When the table is full, the caller records the allocation under the deepest ancestor
  * that exists, and counts it. */
 #include "capture/inside.h"
+#include "capture/own_memory.h"
 
 #include <sys/mman.h>
 

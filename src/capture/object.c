@@ -91,6 +91,8 @@ int heft_object_at(uintptr_t address, struct heft_object *o)
 	o->start = (uintptr_t)found.dlfo_map_start;
 	o->end = (uintptr_t)found.dlfo_map_end;
 	o->eh_frame_hdr = (uintptr_t)found.dlfo_eh_frame;
+	o->unwind = NULL;
+	o->unwind_count = 0;
 	o->segments.bias = map->l_addr;
 	if (programs_own(map, &o->segments) || follow_header(o->start, o->end, map, &o->segments))
 		return 0;

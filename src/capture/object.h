@@ -4,6 +4,7 @@
 
 #include "capture/inside.h"
 #include "capture/segments.h"
+#include "wire/blob.h"
 
 struct link_map;
 
@@ -12,10 +13,13 @@ struct heft_object {
 	uintptr_t start, end;          /* the piece that the loader has around the address */
 	uintptr_t eh_frame_hdr;        /* 0: it has none */
 	struct heft_segments segments; /* bias is always known */
+	const struct wire_blob_unwind *unwind; /* in place of eh_frame_hdr; from start on */
+	uint64_t unwind_count;
 };
 
 #ifdef HEFT_BLOB
-/* 1, and what the blob is: the loader does not know it. 0: the address is not in it. */
+/* 1: the address is in the blob, which the loader does not know, or in a module that the outside has listed. 0: it is
+ * in neither. */
 HIDDEN int heft_own_object(uintptr_t address, struct heft_object *o);
 #else
 static inline int heft_own_object(uintptr_t address, struct heft_object *o)

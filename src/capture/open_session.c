@@ -7,9 +7,14 @@
  * parent's only then. Files are opened here only; after that the inside works on
  * memory alone.
  *
+ * A program that does not see the session directory (a container) has it as a descriptor
+ * instead, from heft attach. A program may close descriptors that it does not know, and
+ * open others of the same number, so it is looked at before each use.
+ *
  * Until the first call has opened the process, its gate (wire/session.h) says
  * "count"; then it says what the settings want. */
 #include "capture/inside.h"
+#include "capture/map_calls.h"
 #include "capture/sample.h"
 #include "capture/settings.h"
 
@@ -44,6 +49,30 @@ static char *append_hex(char *to, const char *end, uint64_t v)
 	return to;
 }
 
+/* What the names of files are in */
+static int folder_of_session(void)
+{
+	return heft_settings.session_fd ? heft_settings.session_fd : SYS_NO_FOLDER;
+}
+
+/* A descriptor may have become another file's: our folder is known by its device and number. */
+static int has_folder(void)
+{
+	struct stat st;
+	return !heft_settings.session_fd ||
+	       (!sys_fstat(heft_settings.session_fd, &st) && S_ISDIR(st.st_mode) &&
+		st.st_dev == heft_settings.session_device &&
+		st.st_ino == heft_settings.session_inode);
+}
+
+static char *append_folder(char *to, const char *end)
+{
+	if (heft_settings.session_fd)
+		return to;
+	to = append(to, end, heft_settings.session_dir);
+	return append(to, end, "/");
+}
+
 /* Whether a file may be ours: whoever owns it can cut it, read it and write into it while we have it mapped.
  * So the owner is ourselves, or root. That also holds where the directory belongs to another user: the recorder
  * of a user reads what that user's programs do, not what root's do. A file with another name elsewhere is
@@ -61,21 +90,23 @@ static int is_spare(const struct stat *st)
 static int take_spare(const char *path)
 {
 	static char spare[PATH_BYTES]; /* as in open_session */
+	const int folder = folder_of_session();
 	char *end = spare + sizeof spare - 1;
 	struct stat st;
 	for (uint64_t i = 0; i < WIRE_SPARES; i++) {
-		char *to = append(spare, end, heft_settings.session_dir);
-		to = append(to, end, "/" WIRE_SPARE_NAME);
+		char *to = append_folder(spare, end);
+		to = append(to, end, WIRE_SPARE_NAME);
 		to = append_hex(to, end, i);
 		*to = 0;
-		if (sys_lstat(spare, &st) || !is_spare(&st) || sys_rename(spare, path))
+		if (sys_lstat_in(folder, spare, &st) || !is_spare(&st) ||
+		    sys_rename_in(folder, spare, path))
 			continue;
-		int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+		int fd = sys_open_in(folder, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 		if (fd >= 0 && !sys_fstat(fd, &st) && is_spare(&st))
 			return fd;
 		if (fd >= 0)
 			sys_close(fd);
-		sys_unlink(path);
+		sys_unlink_in(folder, path);
 	}
 	return -EFBIG;
 }
@@ -86,12 +117,13 @@ static int make_file(const char *path)
 {
 	if (sys_limit(RLIMIT_FSIZE) < WIRE_FILE_BYTES)
 		return take_spare(path);
-	int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = sys_open_in(folder_of_session(), path,
+			     O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	int rc = fd < 0 ? fd : sys_ftruncate(fd, WIRE_FILE_BYTES);
 	if (fd < 0 || !rc)
 		return fd;
 	sys_close(fd);
-	sys_unlink(path);
+	sys_unlink_in(folder_of_session(), path);
 	return rc;
 }
 
@@ -127,6 +159,8 @@ static int take_place(int fd, void *at)
 static int open_file(const char *path)
 {
 	void *at = NULL;
+	if (!has_folder())
+		return -EBADF;
 	int fd = make_file(path);
 	if (fd < 0)
 		return fd;
@@ -137,7 +171,7 @@ static int open_file(const char *path)
 	if (rc && at)
 		heft_parts_unmap(at);
 	if (rc)
-		sys_unlink(path);
+		sys_unlink_in(folder_of_session(), path);
 	return rc;
 }
 
@@ -195,6 +229,9 @@ static void fill(struct wire_session *s, int pid, int forked, uint64_t now)
 {
 	struct wire_header *h = s->header;
 	h->version = WIRE_VERSION;
+#ifndef HEFT_BLOB
+	atomic_store(&h->ledger.armed, 1);
+#endif
 	h->origin = forked ? WIRE_FROM_FORK : WIRE_FROM_EXEC;
 	h->pid = pid;
 	h->ppid = forked ? last_pid : sys_getppid();
@@ -204,6 +241,7 @@ static void fill(struct wire_session *s, int pid, int forked, uint64_t now)
 	h->start_maxrss_kib = sys_maxrss_kib();
 	h->own_malloc = heft_next.own_malloc;
 	h->usable_known = heft_next.usable != NULL;
+	heft_describe_allocators(h);
 	if (heft_settings.sample_bytes)
 		start_sampling(h, forked);
 	describe(h);
@@ -248,8 +286,7 @@ static int open_session(struct heft_process *p)
 	/* Not on the stack, which may be small. One thread at a time opens a process. */
 	static char path[PATH_BYTES];
 	char *end = path + sizeof path - 1;
-	char *to = append(path, end, heft_settings.session_dir);
-	to = append(to, end, "/");
+	char *to = append_folder(path, end);
 	to = append_hex(to, end, (uint64_t)pid);
 	to = append(to, end, ".");
 	to = append_hex(to, end, now);
@@ -263,6 +300,7 @@ static int open_session(struct heft_process *p)
 	}
 	p->session = wire_session_at(heft_mapped);
 	fill(&p->session, pid, forked, now);
+	atomic_store(&p->break_seen, heft_break_now());
 	last_pid = pid;
 	sys_membarrier(1 << 2); /* REGISTER_GLOBAL_EXPEDITED: see record/drain.c, the watermark */
 	return 0;

@@ -57,7 +57,7 @@ static uint64_t seed(struct heft_tls *tls)
 {
 	const uint64_t *random = (const uint64_t *)heft_auxiliary(AT_RANDOM);
 	uint64_t s = (random ? random[0] : 0) ^ arch_stamp() ^ (uint64_t)(uintptr_t)tls << 17 ^
-		     (uint64_t)sys_gettid() << 40;
+		     (uint64_t)heft_around_tid() << 40;
 	return s;
 }
 

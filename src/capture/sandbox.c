@@ -6,7 +6,7 @@
  * which a program does this are interposed, and heft knows what will be forbidden
  * before it is:
  *
- *   a filter     is run here, for every call that heft may make (base/sys.h). What it
+ *   a filter     is run here (base/filter.h), for every call that heft may make. What it
  *                does not allow, heft does not call any more. Records, call stacks and
  *                known threads need no call; the rest gets worse or is left out
  *   the counter  nothing can be stamped: the recording of this process ends here
@@ -18,16 +18,16 @@
  * them in the whole process. A forked child inherits what is forbidden with its memory.
  * A vfork child writes into its parent's memory, so what it has added is taken back
  * before it goes on to another program or ends. */
+#include "base/filter.h"
 #include "capture/inside.h"
+#include "capture/map_calls.h"
 
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
 
 _Atomic uint64_t sys_forbidden;
 static _Atomic uint64_t added_by_child;
+static _Atomic uint32_t has_filter; /* a filter was installed, or tried */
 
 typedef unsigned long ulong_t;
 static int (*next_prctl)(int, ulong_t, ulong_t, ulong_t, ulong_t);
@@ -37,12 +37,11 @@ static long early_syscall(long n, long a, long b, long c, long d, long e, long f
 {
 	return heft_as_libc(sys_call6(n, a, b, c, d, e, f));
 }
-typedef long syscall_fn(long, long, long, long, long, long, long);
-static __attribute__((used)) syscall_fn *heft_next_syscall = early_syscall;
+__attribute__((used)) heft_syscall_fn *heft_next_syscall = early_syscall;
 
 void heft_sandbox_init(void)
 {
-	syscall_fn *f = (syscall_fn *)heft_next_symbol("syscall");
+	heft_syscall_fn *f = (heft_syscall_fn *)heft_next_symbol("syscall");
 	if (f)
 		heft_next_syscall = f;
 	next_prctl = (__typeof__(next_prctl))heft_next_symbol("prctl");
@@ -50,137 +49,12 @@ void heft_sandbox_init(void)
 
 /* ---- what a filter allows */
 
-/* Runs a filter as the kernel would. What the kernel would refuse to install kills here. */
-static uint32_t verdict(const struct sock_filter *f, uint32_t length, const struct seccomp_data *d)
-{
-	uint32_t a = 0, x = 0, m[BPF_MEMWORDS] = {0};
-	for (uint32_t pc = 0; pc < length; pc++) {
-		const uint32_t k = f[pc].k;
-		const uint16_t code = f[pc].code;
-		const uint32_t operand = BPF_SRC(code) == BPF_X ? x : k;
-		switch (BPF_CLASS(code)) {
-		case BPF_LD:
-		case BPF_LDX: {
-			uint32_t v = k;
-			if (BPF_MODE(code) == BPF_ABS && k <= sizeof *d - 4 && !(k & 3))
-				__builtin_memcpy(&v, (const char *)d + k, 4);
-			else if (BPF_MODE(code) == BPF_LEN)
-				v = sizeof *d;
-			else if (BPF_MODE(code) == BPF_MEM && k < BPF_MEMWORDS)
-				v = m[k];
-			else if (BPF_MODE(code) != BPF_IMM)
-				return SECCOMP_RET_KILL_PROCESS;
-			*(BPF_CLASS(code) == BPF_LD ? &a : &x) = v;
-			break;
-		}
-		case BPF_ST:
-		case BPF_STX:
-			if (k >= BPF_MEMWORDS)
-				return SECCOMP_RET_KILL_PROCESS;
-			m[k] = BPF_CLASS(code) == BPF_ST ? a : x;
-			break;
-		case BPF_ALU:
-			switch (BPF_OP(code)) {
-			case BPF_ADD: a += operand; break;
-			case BPF_SUB: a -= operand; break;
-			case BPF_MUL: a *= operand; break;
-			case BPF_DIV:
-				if (!operand)
-					return SECCOMP_RET_KILL_PROCESS;
-				a /= operand;
-				break;
-			case BPF_AND: a &= operand; break;
-			case BPF_OR: a |= operand; break;
-			case BPF_XOR: a ^= operand; break;
-			case BPF_LSH: a = operand < 32 ? a << operand : 0; break;
-			case BPF_RSH: a = operand < 32 ? a >> operand : 0; break;
-			case BPF_NEG: a = -a; break;
-			default: return SECCOMP_RET_KILL_PROCESS;
-			}
-			break;
-		case BPF_JMP: {
-			bool is = false;
-			switch (BPF_OP(code)) {
-			case BPF_JA: pc += k < length ? k : length; continue;
-			case BPF_JEQ: is = a == operand; break;
-			case BPF_JGT: is = a > operand; break;
-			case BPF_JGE: is = a >= operand; break;
-			case BPF_JSET: is = a & operand; break;
-			default: return SECCOMP_RET_KILL_PROCESS;
-			}
-			pc += is ? f[pc].jt : f[pc].jf;
-			break;
-		}
-		case BPF_MISC:
-			if (BPF_MISCOP(code) == BPF_TAX)
-				x = a;
-			else
-				a = x;
-			break;
-		case BPF_RET: return BPF_RVAL(code) == BPF_A ? a : k;
-		}
-	}
-	return SECCOMP_RET_KILL_PROCESS;
-}
-
-/* What heft asks of the kernel, as a filter sees it: filters look at arguments too. A kind that is not here
- * has no arguments that matter. "P": some address. */
-#define P 0x7ffff7000000ull
-static const struct {
-	uint8_t kind;
-	uint64_t args[6];
-} forms[] = {
-	{SYS_DO_OPEN, {(uint32_t)-100, P, 02500302 /* RDWR, CREAT, EXCL, ... */, 0600}},
-	{SYS_DO_OPEN, {(uint32_t)-100, P, 02000000 /* RDONLY | CLOEXEC */}},
-	{SYS_DO_LSTAT, {(uint32_t)-100, P, P, 0x100}},
-	{SYS_DO_MMAP, {0, 4096, 3, 0x4022 /* anonymous */, ~0ull}},
-	{SYS_DO_MMAP, {0, 4096, 3, 0x4001 /* shared */, 3}},
-	{SYS_DO_MMAP, {P, 4096, 1, 0x11 /* shared, fixed */, 3}},
-	{SYS_DO_MREMAP, {P, 4096, 4096, 3, P}},
-	{SYS_DO_MPROTECT, {P, 4096, 3}},
-	{SYS_DO_MADVISE, {P, 4096, 23 /* POPULATE_WRITE */}},
-	{SYS_DO_MADVISE, {P, 4096, 14 /* HUGEPAGE */}},
-	{SYS_DO_MADVISE, {P, 4096, 18 /* WIPEONFORK */}},
-	{SYS_DO_PRLIMIT, {0, 1 /* FSIZE */, 0, P}},
-	{SYS_DO_PRLIMIT, {0, 9 /* AS */, 0, P}},
-	{SYS_DO_GETRUSAGE, {0, P}},
-	{SYS_DO_FUTEX, {P, 0 /* WAIT */, 0, P}},
-	{SYS_DO_FUTEX, {P, 1 /* WAKE */, 1}},
-	{SYS_DO_CLOCK, {0, P}},
-	{SYS_DO_CLOCK, {1, P}},
-	{SYS_DO_SIGALTSTACK, {0, P}},
-	{SYS_DO_PRCTL, {PR_GET_NAME, P}},
-	{SYS_DO_MEMBARRIER, {1 << 2}},
-	{SYS_DO_SIGPROCMASK, {~0ull, P, 0, 8}},
-};
-#undef P
-
-#define NUMBER(name, number) (number),
-static const uint16_t numbers[] = {SYS_KINDS(NUMBER)};
-#undef NUMBER
-
-/* What the filter forbids of a call: nothing, the call, or that and SYS_DEADLY. */
-static uint64_t forbids(const struct sock_filter *f, uint32_t length, unsigned kind,
-			const uint64_t args[6])
-{
-	struct seccomp_data d = {
-		.nr = numbers[kind],
-		.arch = AUDIT_ARCH_X86_64,
-		.instruction_pointer = (uintptr_t)forbids,
-	};
-	for (unsigned i = 0; args && i < 6; i++)
-		d.args[i] = args[i];
-	uint32_t v = verdict(f, length, &d) & SECCOMP_RET_ACTION_FULL;
-	if (v == SECCOMP_RET_ALLOW || v == SECCOMP_RET_LOG)
-		return 0;
-	return 1ull << kind | (v == SECCOMP_RET_ERRNO ? 0 : SYS_DEADLY);
-}
-
 /* The calls that a filter does not allow. If nobody can say whether it may be read, none is allowed. One that
  * cannot be read will not be installed. */
 static uint64_t forbidden_by(const struct sock_fprog *program)
 {
 	uintptr_t at = (uintptr_t)program;
+	atomic_store_explicit(&has_filter, 1, memory_order_relaxed);
 	if (!sys_may(SYS_DO_SIGPROCMASK))
 		return SYS_ALL | SYS_DEADLY;
 	if (at >> 47 || !heft_readable(at, at + sizeof *program))
@@ -190,15 +64,7 @@ static uint64_t forbidden_by(const struct sock_fprog *program)
 	at = (uintptr_t)filter;
 	if (at >> 47 || !heft_readable(at, at + length * sizeof *filter))
 		return 0;
-	uint64_t mask = 0, with_arguments = 0;
-	for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
-		with_arguments |= 1ull << forms[i].kind;
-		mask |= forbids(filter, length, forms[i].kind, forms[i].args);
-	}
-	for (unsigned kind = 0; kind < SYS_KIND_COUNT; kind++)
-		if (!(with_arguments >> kind & 1))
-			mask |= forbids(filter, length, kind, NULL);
-	return mask;
+	return filter_forbids_all(filter, length);
 }
 
 /* ---- before and after */
@@ -263,6 +129,11 @@ static void after_entering(struct entering e, bool failed)
 	}
 }
 
+int heft_sandbox_has_filter(void)
+{
+	return atomic_load_explicit(&has_filter, memory_order_relaxed) != 0;
+}
+
 uint64_t heft_sandbox_leave(void)
 {
 	uint64_t added = atomic_exchange(&added_by_child, 0);
@@ -311,7 +182,12 @@ __asm__(".text\n"
 	".type syscall, @function\n"
 	"syscall:\n"
 	".cfi_startproc\n"
-	"	cmpq $317, %rdi\n" /* SYS_seccomp */
+	"	cmpq $63, %rdi\n"
+	"	ja 1f\n"
+	"	movl $0x52001a00, %eax\n" /* the bits of calls that map memory: map_calls.c */
+	"	btq %rdi, %rax\n"
+	"	jc heft_syscall_that_maps\n"
+	"1:	cmpq $317, %rdi\n" /* SYS_seccomp */
 	"	je heft_syscall_to_look_at\n"
 	"	cmpq $157, %rdi\n" /* SYS_prctl */
 	"	je heft_syscall_to_look_at\n"
@@ -319,6 +195,9 @@ __asm__(".text\n"
 	".cfi_endproc\n"
 	".size syscall, .-syscall\n");
 _Static_assert(SYS_seccomp == 317 && SYS_prctl == 157, "as above");
+_Static_assert((1 << SYS_mmap | 1 << SYS_munmap | 1 << SYS_brk | 1 << SYS_mremap |
+		1 << SYS_madvise | 1 << SYS_shmat) == 0x52001a00,
+	       "as above");
 
 /* Both calls have five arguments at most. */
 static __attribute__((used)) long heft_syscall_to_look_at(long n, long a, long b, long c, long d,

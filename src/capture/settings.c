@@ -3,9 +3,15 @@
  * can change it.
  *
  * The first call may come before libc has set `environ`. Then /proc/self/environ
- * says the same. */
+ * says the same.
+ *
+ * A program with more rights than who started it (setuid, file capabilities) takes nothing from there, as the loader
+ * does: it is not recorded. */
 #include "capture/settings.h"
 
+#include "capture/around.h"
+
+#include <elf.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +21,6 @@ struct heft_settings heft_settings;
 
 enum { ENVIRON_BYTES = 4 << 20, SAMPLE_DEFAULT = 512 << 10 };
 #define SAMPLE_LIMIT (1ull << 40)
-#define PRELOAD "LD_PRELOAD="
 
 static const char *env_value(char *const *env, const char *name)
 {
@@ -32,58 +37,6 @@ static void copy_text(char *to, size_t size, const char *from)
 	size_t n = strnlen(from, size);
 	if (n < size)
 		memcpy(to, from, n + 1);
-}
-
-/* Finds our own entry in LD_PRELOAD; its length, or 0. Entries are separated by ':' or ' '. */
-static size_t own_entry(const char *list, const char **at)
-{
-	while (*list) {
-		size_t n = strcspn(list, ": ");
-		size_t name = sizeof WIRE_PRELOAD_NAME - 1;
-		if (n >= name && !strncmp(list + n - name, WIRE_PRELOAD_NAME, name)) {
-			*at = list;
-			return n;
-		}
-		list += n;
-		list += *list != 0;
-	}
-	return 0;
-}
-
-/* Cuts our entry out of "LD_PRELOAD=...". Returns whether another one is left. */
-static int cut_own_entry(char *variable)
-{
-	const char *at;
-	char *list = variable + sizeof PRELOAD - 1;
-	size_t n = own_entry(list, &at);
-	if (!n)
-		return 1;
-	char *cut = list + (at - list), *rest = cut + n + (cut[n] != 0);
-	memmove(cut, rest, strlen(rest) + 1);
-	size_t left = strlen(list);
-	if (left && (list[left - 1] == ':' || list[left - 1] == ' '))
-		list[left - 1] = 0;
-	return *list != 0;
-}
-
-static int is_variable(const char *entry, const char *name)
-{
-	size_t n = strlen(name);
-	return !strncmp(entry, name, n) && entry[n] == '=';
-}
-
-void heft_settings_remove(char **env)
-{
-	char **to = env;
-	for (char **e = env; *e; e++) {
-		if (is_variable(*e, WIRE_ENV_SESSION) || is_variable(*e, WIRE_ENV_FOLLOW) ||
-		    is_variable(*e, WIRE_ENV_SAMPLE))
-			continue;
-		if (is_variable(*e, "LD_PRELOAD") && !cut_own_entry(*e))
-			continue;
-		*to++ = *e;
-	}
-	*to = NULL;
 }
 
 /* "524288", "512k", "1M", "1G", "auto", "off". Anything else stands for the default. */
@@ -111,7 +64,7 @@ static void take_environment(struct heft_settings *s, char *const *env)
 	const char *preload = env_value(env, "LD_PRELOAD");
 	const char *sample = env_value(env, WIRE_ENV_SAMPLE);
 	const char *at;
-	size_t n = preload ? own_entry(preload, &at) : 0;
+	size_t n = preload ? heft_own_entry(preload, &at) : 0;
 	if (sample && *sample)
 		take_sample(s, sample);
 	if (n && n < sizeof s->preload_path)
@@ -152,7 +105,7 @@ static void take_kernels_environment(struct heft_settings *s)
 	size_t n = read_environ(text, ENVIRON_BYTES - 1);
 	unsigned count = 0;
 	for (size_t i = 0; i < n && count < 7; i += strlen(text + i) + 1)
-		if (!strncmp(text + i, "HEFT_", 5) || is_variable(text + i, "LD_PRELOAD"))
+		if (!strncmp(text + i, "HEFT_", 5) || heft_is_variable(text + i, "LD_PRELOAD"))
 			ours[count++] = text + i;
 	take_environment(s, ours);
 	sys_munmap(text, ENVIRON_BYTES);
@@ -165,7 +118,9 @@ void heft_settings_read(void)
 	int never = 0;
 	if (!atomic_compare_exchange_strong(&begun, &never, 1))
 		return;
-	if (environ)
+	if (heft_auxiliary(AT_SECURE))
+		; /* a setuid program: who started it must not choose where it makes files */
+	else if (environ)
 		take_environment(s, environ);
 	else
 		take_kernels_environment(s);

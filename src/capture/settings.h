@@ -6,6 +6,9 @@
 
 struct heft_settings {
 	char session_dir[512]; /* where this process's file goes; "": nowhere */
+	/* The same as a descriptor, for a program that does not see it, and which folder it is; 0: none */
+	int32_t session_fd;
+	uint64_t session_device, session_inode;
 	char preload_path
 		[512]; /* our entry of LD_PRELOAD; "": programs that are executed are not followed */
 	char exe[4096];
@@ -17,6 +20,10 @@ struct heft_settings {
 extern HIDDEN struct heft_settings heft_settings;
 
 HIDDEN void heft_settings_read(void); /* once; more calls do nothing */
+/* our_variables.c: finds our own entry in the value of LD_PRELOAD; its length, or 0. */
+HIDDEN size_t heft_own_entry(const char *list, const char **at);
+/* Whether "NAME=value" is this variable. */
+HIDDEN int heft_is_variable(const char *entry, const char *name);
 /* Takes heft's variables out of an environment: --follow=none. */
 HIDDEN void heft_settings_remove(char **env);
 

@@ -24,8 +24,7 @@
  * nothing; the kept frames stay until the thread is back on its own stack. */
 #include "capture/rows.h"
 #include "capture/stack_check.h"
-
-#include <stdbool.h>
+#include "capture/tips.h"
 
 enum { TIP_PROBES = 4 };
 enum { FEW_FRAMES = 8 }; /* a capture as short as this is not worth keeping as `other` */
@@ -74,16 +73,19 @@ static uint32_t collect_foreign(struct heft_thread *t, struct heft_entry e)
 {
 	uint32_t count = 0;
 	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
+	t->go.left = 0;
 	while (count + 1 < t->capacity || !heft_frames_grow(t, count + 2)) {
-		t->scratch[count++] = f;
+		cfi_row row = heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0);
+		t->scratch[count] = f;
+		count += row != CFI_ROW_MAIN;
 		struct heft_frame caller = {0};
-		enum heft_step s = heft_step_special(
-			t, &f, heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0), 0, &caller);
+		enum heft_step s = heft_step_special(t, &f, row, 0, &caller);
 		if (s == HEFT_STEP_END)
 			return count;
-		/* One stack goes up only; a signal frame may lead to another one. */
+		/* One stack goes up only; a signal frame and Go's assembly may lead to another one. */
 		if (s == HEFT_STEP_LOST || count >= HEFT_FRAMES_MAX ||
-		    (caller.sp <= f.sp && !(caller.flags & WIRE_NODE_EXACT)))
+		    (caller.sp <= f.sp && s != HEFT_STEP_OTHER &&
+		     !(caller.flags & WIRE_NODE_EXACT)))
 			break;
 		f = caller;
 	}
@@ -148,78 +150,6 @@ verify(const struct heft_frame *v)
 	}
 #undef CHECK
 #undef DIFFERS
-}
-
-/* ---- tips */
-
-static inline uint64_t tip_key(uint64_t pc, unsigned via)
-{
-	return pc | (uint64_t)via << 48;
-}
-static inline uint64_t tip_hash(uint64_t h, uint64_t word)
-{
-	return (h ^ word) * 0x9e3779b97f4a7c15ull;
-}
-static inline uint64_t tip_place(const struct heft_thread *t, uint64_t h)
-{
-	return h >> (64 - t->tip_bits);
-}
-
-/* As many tips have been kept as there are places. If a quarter of them displaced another one, there will be
- * twice as many places. (The tips that are there are then no longer found, and come back.) A thread that does
- * little stays with one page. */
-static NOINLINE void judge_tips(struct heft_thread *t)
-{
-	if (t->tips_lost > t->tips_kept / 4 && t->tip_bits < HEFT_TIP_BITS)
-		t->tip_bits++;
-	t->tips_kept = t->tips_lost = 0;
-}
-
-/* Adds a word of the stack that is `bytes` from the hook's frame. False: it is too far. */
-static inline bool add_check(struct heft_tip *tip, uint32_t n, uint64_t bytes, uint64_t value)
-{
-	if (UNLIKELY(n == HEFT_TIP_CHECKS || bytes & 7 || bytes >> 19))
-		return false;
-	tip->at[n] = (uint16_t)(bytes / 8);
-	tip->value[n] = value;
-	return true;
-}
-
-/* Remembers how the kept capture stands upon its frames [0, base). */
-static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t base,
-			    struct heft_tip *tip)
-{
-	const struct heft_frame *join = &t->kept.frames[base - 1], *top = t->kept.top;
-	uint32_t n = 0;
-	const uint64_t key = tip_key(e.pc, t->kept.via);
-	if (tip->key && (tip->key != key || tip->sp != e.sp))
-		t->tips_lost++;
-	if (UNLIKELY(++t->tips_kept >> t->tip_bits))
-		judge_tips(t);
-	tip->key = 0; /* a signal handler may leave by longjmp in between */
-	__asm__ volatile("" : : : "memory");
-	const uint64_t hook = e.sp - 16;
-	for (const struct heft_frame *v = top - 1; v >= join; v--)
-		if (!add_check(tip, n++, v->sp - 8 - hook, v->pc))
-			return;
-	tip->frames = (uint16_t)n;
-	/* Each frame's state includes what matters further out, so the innermost one shows whether any does. */
-	for (const struct heft_frame *v = top; UNLIKELY(top->state) && v >= join; v--) {
-		if (!(v->state & HEFT_RBP_MATTERS) || (v != top && !v->rbp_slot))
-			continue;
-		/* The hook pushed that of the top frame. */
-		if (!add_check(tip, n++, v == top ? 0 : v->sp - v->rbp_slot - hook, v->rbp))
-			return;
-	}
-	tip->sp = e.sp;
-	tip->base_hash = t->kept.hashes[base - 1];
-	tip->base_words = (uint32_t)((join->sp - e.sp) / 8);
-	tip->base_rbp = join->rbp;
-	tip->base = base;
-	tip->site = t->kept.site;
-	tip->count = (uint16_t)n;
-	__asm__ volatile("" : : : "memory");
-	tip->key = key;
 }
 
 /* ---- the walk: collect frames until they join the kept ones, then commit them */
@@ -310,6 +240,8 @@ step_special(struct heft_thread *t, struct walk *w, cfi_row row)
 	/* From a handler on this stack to another one, or beyond the end. */
 	if (caller->sp <= w->sp || caller->sp > t->stack_top)
 		return HEFT_STEP_FOREIGN;
+	if (row == CFI_ROW_MAIN)
+		w->next--;
 	w->pc = caller->pc;
 	w->sp = caller->sp;
 	w->rbp = caller->rbp;
@@ -453,6 +385,58 @@ static inline __attribute__((always_inline)) uint32_t commit(struct heft_thread 
 	return site;
 }
 
+/* The walk came to where a goroutine calls C (w->next: after that frame) and goes on upon the goroutine's stack.
+ * Its frames may be kept ones: then each word that led from one to the next must be as it was. */
+static NOINLINE enum walk_end collect_goroutine(struct heft_thread *t, struct walk *w)
+{
+	struct heft_frame f = w->next[-1], caller = {0};
+	t->go.left = 0;
+	enum heft_step s = heft_step_special(t, &f, heft_row(f.pc, 0), 0, &caller);
+	if (s != HEFT_STEP_OTHER)
+		return WALK_FOREIGN;
+	w->kept = t->kept.frames + t->go.depth - 1;
+	if (t->go.kept == t->kept.frames && w->kept <= t->kept.top &&
+	    is_frame(w->kept, caller.pc, caller.sp, 0, 0, caller.flags)) {
+		const struct heft_frame *v = w->kept - 1;
+		while (v >= t->kept.frames && v->sp > t->go.low && v->sp <= t->go.high &&
+		       *(const volatile uint64_t *)(v->sp - 8) == v->pc)
+			v--;
+		if (LIKELY(v < t->kept.frames))
+			return WALK_JOINED;
+	}
+	uint32_t depth = 0;
+	for (s = HEFT_STEP_OK; s == HEFT_STEP_OK; depth++) {
+		if (w->next >= w->last) {
+			*w = with_more_scratch(t, *w);
+			if (!w->next)
+				return WALK_NO_MEMORY;
+		}
+		*w->next++ = f = caller;
+		caller = (struct heft_frame){0};
+		s = heft_step_special(t, &f, heft_row(f.pc, 0), 0, &caller);
+		if (s == HEFT_STEP_OK && caller.sp <= f.sp)
+			s = HEFT_STEP_LOST;
+	}
+	t->go.depth = depth;
+	return s == HEFT_STEP_END ? WALK_OUTERMOST : WALK_FOREIGN;
+}
+
+/* The stack leads to one that is not the thread's own: after `next` frames, which are in the scratch. */
+static NOINLINE uint32_t site_elsewhere(struct heft_thread *t, struct heft_entry e, unsigned via,
+					struct heft_frame *next)
+{
+	struct walk w = {.next = next, .last = t->scratch + t->capacity - 1};
+	if (next == t->scratch || cfi_row_kind(heft_row(next[-1].pc, 0)) != CFI_ROW_GO)
+		return foreign_site(t, e, via);
+	enum walk_end end = collect_goroutine(t, &w);
+	if (end != WALK_JOINED && end != WALK_OUTERMOST)
+		return foreign_site(t, e, via);
+	uint32_t fresh = (uint32_t)(w.next - t->scratch);
+	uint32_t site = commit(t, e, end == WALK_JOINED ? t->go.depth : 0, fresh, via, 0);
+	t->go.kept = t->kept.frames;
+	return site;
+}
+
 /* The general way: whatever is not known is unwound. */
 static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, unsigned via,
 				      uint64_t tip)
@@ -476,7 +460,7 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 			 .rbp = e.rbp};
 	enum walk_end end = collect(t, &w);
 	if (UNLIKELY(end == WALK_FOREIGN))
-		return foreign_site(t, e, via);
+		return site_elsewhere(t, e, via, w.next);
 	if (UNLIKELY(end == WALK_NO_MEMORY)) {
 		t->kept.top = t->kept.frames - 1;
 		return site_of_kept(t, via);

@@ -7,6 +7,8 @@
  * recorder is dead or stopped, and the whole process goes on unprofiled: off_tsc says
  * since when, and every stream counts what is missing. */
 #include "capture/hotpath.h"
+#include "capture/ledger_request.h"
+#include "capture/map_calls.h"
 #include "capture/sample.h"
 
 #include <linux/futex.h>
@@ -19,10 +21,11 @@ __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 #endif
 
 enum {
-	RECORD_WORDS = 6,
+	RECORD_WORDS = 2 + WIRE_EXT_MAX_WORDS,
 	YIELD_CYCLES = 30000,
 	STOPPED_AFTER_MS = 1000,
 	WAIT_SLICE_MS = 20,
+	WATCH_BYTES = 512, /* 64 frees */
 	STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream)
 };
 /* The longest record: SYNC, EXT and its WIRE_EXT_MAX_WORDS. */
@@ -106,7 +109,7 @@ static void take_name(struct wire_stream *s)
 static struct heft_thread *open_thread(struct heft_process *p)
 {
 	struct wire_session *s = &p->session;
-	const int tid = sys_gettid();
+	const int tid = heft_around_tid();
 	if (tid <=
 	    0) { /* a sandbox does not let us ask, and the outside must know whether it lives */
 		atomic_store(&s->header->off_reason, WIRE_OFF_SANDBOX);
@@ -195,6 +198,16 @@ struct heft_thread *heft_sample_thread(void)
 	return opened();
 }
 
+/* Where to look next whether the heap shrinks: while that is watched for, every few records. */
+static uint64_t next_limit(const struct wire_header *h, const struct heft_thread *t)
+{
+	const uint64_t next = t->pos + WATCH_BYTES;
+	return LIKELY(!atomic_load_explicit(&h->ledger.armed, memory_order_relaxed)) ||
+			       next > CHUNK_LIMIT
+		       ? CHUNK_LIMIT
+		       : next;
+}
+
 struct heft_thread *heft_make_space(void)
 {
 	struct heft_thread *t = opened();
@@ -209,6 +222,14 @@ struct heft_thread *heft_make_space(void)
 	uint32_t state = atomic_load_explicit(&h->state, memory_order_relaxed);
 	if (UNLIKELY(state == WIRE_OFF))
 		goto off;
+	if (heft_waiting_reopen(t))
+		return t;
+	if (UNLIKELY(atomic_load_explicit(&h->ledger.armed, memory_order_relaxed)) && t->limit)
+		heft_ledger_watch(t);
+	if (t->limit && t->pos < CHUNK_LIMIT) {
+		t->limit = next_limit(h, t);
+		return t;
+	}
 	/* With more busy threads than processors the recorder would get too little time to keep up, and in
 	 * the end all would wait for it. */
 	if (atomic_load_explicit(&h->behind, memory_order_relaxed) &&
@@ -232,7 +253,9 @@ struct heft_thread *heft_make_space(void)
 	t->chunk = c;
 	t->pos = 0;
 	t->last_tsc = now;
-	t->limit = CHUNK_LIMIT;
+	t->watched_bytes = 0;
+	t->limit = next_limit(h, t);
+	heft_break_look(t);
 	return t;
 off:
 	t->limit = 0;

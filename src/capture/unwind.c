@@ -17,6 +17,10 @@
  *
  * A walk ends: on one stack every caller's sp is above its callee's. Only a signal
  * frame may lead to another stack, and walks count their frames. */
+#include "capture/go_rows.h"
+#include "capture/own_memory.h"
+#include "capture/go_switch.h"
+#include "capture/main_frame.h"
 #include "capture/object.h"
 #include "capture/rows.h"
 
@@ -59,11 +63,13 @@ static int image_of(uint64_t pc, struct cfi_image *im)
 	im->work = t && t->work ? t->work + HEFT_WORK_TABLES : NULL;
 	im->eh_frame_hdr = o.eh_frame_hdr;
 	im->segments = o.segments;
+	im->unwind = o.unwind;
+	im->unwind_count = o.unwind_count;
 	im->low = o.start;
 	im->high = o.end;
 	if (!o.segments.count && o.eh_frame_hdr)
 		take_piece_with_tables(im);
-	for (unsigned i = 0; i < o.segments.count; i++) {
+	for (unsigned i = 0; i < o.segments.count && !o.unwind_count; i++) {
 		const Elf64_Phdr *ph = &o.segments.headers[i];
 		uintptr_t start = o.segments.bias + ph->p_vaddr, end = start + ph->p_memsz;
 		if (ph->p_type != PT_LOAD || end < start)
@@ -81,7 +87,9 @@ uint32_t heft_row_fill(uint64_t pc, int exact)
 	uint64_t at = exact ? pc : pc - 1;
 	if (pc >> 47)
 		return CFI_ROW_NONE;
-	if (!image_of(at, &im)) {
+	if (heft_is_main_frame(pc)) {
+		row = CFI_ROW_MAIN;
+	} else if (!image_of(at, &im)) {
 		row = cfi_row_at(&im, at);
 		/* The base of a coroutine or thread returns to the first byte of a function. The byte before
 		 * it belongs to another function, or to none. */
@@ -90,6 +98,8 @@ uint32_t heft_row_fill(uint64_t pc, int exact)
 			if (here == CFI_ROW_END)
 				row = here;
 		}
+		if (row == CFI_ROW_NONE)
+			row = go_row_at(&im, pc, exact);
 	}
 	/* Takes a free place, or else either one. No entry is moved: by then it may be void. */
 	static _Atomic uint32_t turn;
@@ -104,6 +114,7 @@ uint32_t heft_row_fill(uint64_t pc, int exact)
 
 void heft_forget_code(void)
 {
+	go_rows_forget();
 	for (unsigned i = 0; i < HEFT_ROW_COUNT; i++)
 		if (atomic_load_explicit(&heft_rows[i], memory_order_relaxed))
 			atomic_store_explicit(&heft_rows[i], 0, memory_order_relaxed);
@@ -151,12 +162,13 @@ struct reader {
 	uintptr_t page[2];
 };
 
-static int careful_read(void *ctx, uintptr_t address, uint64_t *value)
+int heft_careful_read(void *reader, uintptr_t address, uint64_t *value)
 {
-	struct reader *r = ctx;
+	struct reader *r = reader;
 	if (address & 7)
 		return -1;
-	if (!(address >= r->t->stack_low && address < r->t->stack_top)) {
+	if (!(address >= r->t->stack_low && address < r->t->stack_top) &&
+	    !heft_go_mapped(&r->t->go, address)) {
 		uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
 		if (!page) /* 0 means "none" in page[] */
 			return -1;
@@ -194,7 +206,7 @@ static enum heft_step general_step(struct reader *r, struct slow *slow, int *exa
 	*exact = rules->signal_frame;
 	uint64_t cfa;
 	if (rules->cfa_expr) {
-		if (cfi_evaluate(&im, rules->cfa_expr, regs, NULL, careful_read, r, &cfa))
+		if (cfi_evaluate(&im, rules->cfa_expr, regs, NULL, heft_careful_read, r, &cfa))
 			return HEFT_STEP_LOST;
 	} else
 		cfa = regs[rules->cfa_register] + (uint64_t)(int64_t)rules->cfa_offset;
@@ -209,7 +221,7 @@ static enum heft_step general_step(struct reader *r, struct slow *slow, int *exa
 			v = 0;
 			break;
 		case CFI_AT_CFA:
-			if (careful_read(r, cfa + (uint64_t)(int64_t)rule->value, &v)) {
+			if (heft_careful_read(r, cfa + (uint64_t)(int64_t)rule->value, &v)) {
 				if (i == CFI_RA)
 					return HEFT_STEP_LOST;
 				v = 0;
@@ -221,8 +233,8 @@ static enum heft_step general_step(struct reader *r, struct slow *slow, int *exa
 			break;
 		case CFI_AT_EXPR:
 		case CFI_EXPR:
-			if (cfi_evaluate(&im, rule->value, regs, &cfa, careful_read, r, &v) ||
-			    (rule->how == CFI_AT_EXPR && careful_read(r, v, &v))) {
+			if (cfi_evaluate(&im, rule->value, regs, &cfa, heft_careful_read, r, &v) ||
+			    (rule->how == CFI_AT_EXPR && heft_careful_read(r, v, &v))) {
 				if (i == CFI_RA || i == CFI_RSP)
 					return HEFT_STEP_LOST;
 				v = 0;
@@ -292,7 +304,7 @@ static enum heft_step guess_step(struct reader *r, const struct heft_frame *f, i
 		return HEFT_STEP_END;
 	if (!native || f->rbp < f->sp || f->rbp >= r->t->stack_top - 16 || f->rbp & 7)
 		return HEFT_STEP_LOST;
-	if (careful_read(r, f->rbp, &rbp) || careful_read(r, f->rbp + 8, &pc))
+	if (heft_careful_read(r, f->rbp, &rbp) || heft_careful_read(r, f->rbp + 8, &pc))
 		return HEFT_STEP_LOST;
 	struct dl_find_object o;
 	if (pc < PAGE || pc >> 47)
@@ -320,19 +332,20 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 		uint64_t cfa = (cfi_row_kind(row) == CFI_ROW_RSP ? f->sp : f->rbp) +
 			       cfi_row_offset(row);
 		uint32_t slot = cfi_row_rbp(row);
-		if (careful_read(&r, cfa - 8, &caller->pc))
+		if (heft_careful_read(&r, cfa - 8, &caller->pc))
 			return HEFT_STEP_LOST;
 		caller->sp = cfa;
 		caller->rbp = f->rbp;
 		caller->rbp_slot = slot;
 		caller->flags = 0;
-		if (slot && careful_read(&r, cfa - slot, &caller->rbp))
+		if (slot && heft_careful_read(&r, cfa - slot, &caller->rbp))
 			return HEFT_STEP_LOST;
 		break;
 	}
 	case CFI_ROW_DRAP:
-		if (careful_read(&r, f->rbp - cfi_row_offset(row), &v) ||
-		    careful_read(&r, f->rbp, &caller->rbp) || careful_read(&r, v - 8, &caller->pc))
+		if (heft_careful_read(&r, f->rbp - cfi_row_offset(row), &v) ||
+		    heft_careful_read(&r, f->rbp, &caller->rbp) ||
+		    heft_careful_read(&r, v - 8, &caller->pc))
 			return HEFT_STEP_LOST;
 		caller->sp = v;
 		caller->rbp_slot = 0;
@@ -340,16 +353,28 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 		break;
 	case CFI_ROW_SIGNAL: {
 		const ucontext_t *uc = (const ucontext_t *)f->sp;
-		if (careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RIP], &caller->pc) ||
-		    careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RSP], &caller->sp) ||
-		    careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RBP], &caller->rbp))
+		if (heft_careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RIP],
+				      &caller->pc) ||
+		    heft_careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RSP],
+				      &caller->sp) ||
+		    heft_careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RBP], &caller->rbp))
 			return HEFT_STEP_LOST;
 		caller->rbp_slot = 0;
 		caller->flags = WIRE_NODE_EXACT | HEFT_FRAME_UNSTABLE;
 		break;
 	}
 	case CFI_ROW_END: return HEFT_STEP_END;
+	case CFI_ROW_GO: return heft_go_step(t, f, row, native, &r, caller);
 	case CFI_ROW_SLOW: {
+		if (row == CFI_ROW_MAIN) {
+			caller->sp = f->sp + cfi_row_offset(row);
+			caller->rbp = f->rbp;
+			/* Where main has saved it */
+			caller->rbp_slot = f->rbp_slot ? f->rbp_slot + cfi_row_offset(row) : 0;
+			if (heft_careful_read(&r, caller->sp - 8, &caller->pc))
+				return HEFT_STEP_LOST;
+			break;
+		}
 		enum heft_step s = slow_step(&r, f, caller);
 		if (s != HEFT_STEP_OK)
 			return s;

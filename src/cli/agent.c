@@ -6,8 +6,12 @@
 #include "cli/cli.h"
 
 #include "agent/agent_loop.h"
+#include "agent/sampled.h"
+#include "cli/agent_guardian.h"
 #include "cli/agent_processes.h"
+#include "cli/record_verb.h"
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,6 +24,7 @@
 #define DEFAULT_DIR "/run/heft"
 #define DEFAULT_OUTPUT "/var/lib/heft"
 #define DEFAULT_QUOTA (1ull << 30)
+enum { RULES_MOST = 64 };
 
 struct agent_command {
 	struct agent_options o;
@@ -27,6 +32,8 @@ struct agent_command {
 	struct serve_options serve;
 	char dir[4096], output[4096], cache[4096];
 	bool quiet;
+	const char *globs[RULES_MOST];
+	struct guardian_settings guardian;
 };
 
 static int set_keep(struct agent_command *a, const char *value)
@@ -44,6 +51,24 @@ static int set_keep(struct agent_command *a, const char *value)
 	return 0;
 }
 
+static int add_rule(struct agent_command *a, const char *glob)
+{
+	const struct cli_verb *verb = cli_verb_find("agent");
+	if (!*glob)
+		return cli_usage_error(
+			verb, "--attach-exe needs the name of an executable, or a pattern");
+	if (strchr(glob, '/') && *glob != '/' && *glob != '*')
+		return cli_usage_error(
+			verb,
+			"--attach-exe=%s matches nothing: with a slash it is compared "
+			"with whole paths, which begin with one",
+			glob);
+	if (a->o.attach.count == RULES_MOST)
+		return cli_usage_error(verb, "more than %d times --attach-exe", (int)RULES_MOST);
+	a->globs[a->o.attach.count++] = glob;
+	return 0;
+}
+
 static int set(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct agent_command *a = ctx;
@@ -57,6 +82,10 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 					       "--quota needs a size such as 500M, not '%s'",
 					       value);
 		break;
+	case CLI_OPT_ATTACH_EXE: return add_rule(a, value);
+	case CLI_OPT_SAMPLE:
+		return record_sample_set(cli_verb_find("agent"), value, &a->guardian.sample_bytes,
+					 &a->guardian.sample_automatic);
 	case CLI_OPT_QUIET: a->quiet = true; break;
 	case CLI_OPT_VERBOSE: a->o.verbose = true; break;
 	default: serve_options_set(&a->serve, option, value); break;
@@ -157,6 +186,23 @@ static void warn_of_disk(const struct agent_command *a)
 	say(text);
 }
 
+static int prepare_rules(struct agent_command *a, struct heft_error *err)
+{
+	char blob[4096];
+	int rc = a->o.attach.count ? cli_locate_blob(blob, sizeof blob, err) : 0;
+	if (rc || !a->o.attach.count)
+		return rc;
+	a->guardian.session_dir = a->o.dir;
+	a->guardian.agent_is_root = geteuid() == 0;
+	if (!a->guardian.sample_bytes)
+		a->guardian.sample_bytes = SAMPLED_RATE_DEFAULT;
+	a->o.attach.globs = a->globs;
+	a->o.attach.guard = agent_guard;
+	a->o.attach.ctx = &a->guardian;
+	a->o.attach.blob = open(blob, O_RDONLY | O_CLOEXEC);
+	return a->o.attach.blob < 0 ? heft_fail_errno(err, "%s", blob) : 0;
+}
+
 static int serve(void *ctx, int link)
 {
 	struct agent_command *a = ctx;
@@ -177,6 +223,8 @@ static void served(void *ctx, const char *place)
 		cli_putf(stderr,
 			 "heft agent: their other variables: LD_PRELOAD=%s HEFT_SAMPLE=512k\n",
 			 library);
+	for (uint32_t i = 0; i < a->o.attach.count; i++)
+		cli_putf(stderr, "heft agent: attaching to programs that match %s\n", a->globs[i]);
 }
 
 int cmd_agent(int argc, char **argv)
@@ -193,11 +241,15 @@ int cmd_agent(int argc, char **argv)
 		return rc;
 	if (first < argc)
 		return cli_usage_error(verb, "unexpected argument '%s'", argv[first]);
+	if (a.guardian.sample_bytes && !a.o.attach.count)
+		return cli_usage_error(verb, "--sample goes with --attach-exe");
 	if ((rc = serve_options_check(&a.serve, verb)))
 		return rc;
 	rc = live_server_init(&a.server, &a.serve, &err);
 	if (!rc)
 		rc = choose_dirs(&a, &err);
+	if (!rc)
+		rc = prepare_rules(&a, &err);
 	if (!rc) {
 		umask(077);               /* only its user may read what it saves */
 		signal(SIGPIPE, SIG_IGN); /* whoever reads the log may be gone */

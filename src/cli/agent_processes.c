@@ -20,8 +20,9 @@ static void obey(struct source_workers *w, const struct link_message *m, int *fd
 {
 	const struct source_entry entry = {
 		.key = m->key, .pid = m->pid, .uid = m->uid, .running = m->running};
-	const struct source_state state = {m->state.processes, m->state.workers, m->state.refused,
-					   m->state.killed};
+	const struct source_state state = {
+		m->state.processes, m->state.workers,       m->state.refused,       m->state.killed,
+		m->state.attached,  m->state.attached_ever, m->state.attach_refused};
 	switch (m->kind) {
 	case LINK_WORKER:
 		source_workers_begin(w, m->worker, fds);

@@ -11,6 +11,8 @@
 #include "hosted/number_words.h"
 #include "session/attach_call.h"
 #include "session/owner.h"
+#include "session/process_root.h"
+#include "symbol/symbol.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -26,7 +28,11 @@ struct attaching {
 	struct attach_calls calls;
 	bool program_ended; /* it was not left: it was gone */
 	char before[1200];  /* what the recording says about older blocks */
+	char unseen[800];   /* and about functions that are not seen */
 };
+
+static int program_root =
+	-1; /* of a program that sees other files than we do; open until heft ends */
 
 static void say_attached(const struct attaching *a)
 {
@@ -39,6 +45,13 @@ static void say_attached(const struct attaching *a)
 	if (t->tries > 1)
 		fprintf(stderr, ", at try %u", t->tries);
 	fputc('\n', stderr);
+	if (t->hooked[0] && a->verb.o.verbose)
+		cli_putf(stderr, "heft: sees %s\n", t->hooked);
+	if (t->places_taken && a->verb.o.verbose)
+		fprintf(stderr, "heft: it was mapped at try %u: the program had taken the place\n",
+			t->places_taken + 1);
+	if (a->unseen[0])
+		cli_say(a->unseen);
 	if (t->before[0])
 		cli_say(a->verb.o.verbose ? a->before : t->before);
 	if (t->listed)
@@ -61,21 +74,39 @@ static void describe_before(struct attaching *a)
 	snprintf(a->before, sizeof a->before, "%s%s%s", a->report.before, details[0] ? "; " : "",
 		 details);
 	a->recorder.before = a->before;
+	if (a->report.unseen[0])
+		snprintf(a->unseen, sizeof a->unseen,
+			 "heft cannot hook these functions; their calls are recorded only where "
+			 "they lead to others of the allocator: %s",
+			 a->report.unseen);
+	a->recorder.unseen = a->unseen;
 	a->recorder.older_blocks = a->report.listed;
 	a->recorder.older_fd = a->report.list_fd;
+}
+
+/* Names come from the program's own files: in a container they are others than ours of the same path. */
+static int open_in_root(const char *path)
+{
+	return process_root_file(program_root, path);
 }
 
 static int begin(void *ctx, const char *session_dir, struct heft_error *err)
 {
 	struct attaching *a = ctx;
+	program_root = process_root_open(a->o.pid);
+	a->verb.keep_names = program_root >= 0;
 	a->o.session_dir = session_dir;
 	a->o.sample_bytes = a->verb.o.sample_bytes;
 	a->o.sample_automatic = a->verb.o.sample_automatic;
 	a->o.follow = a->verb.o.follow;
 	int rc = attach_begin(&a->attached, &a->o, &a->report, err);
+	if (!rc && program_root >= 0)
+		symbol_files_elsewhere(open_in_root);
 	if (!rc) {
 		describe_before(a);
 		say_attached(a);
+		if (a->verb.path_fd >= 0) /* who started us waits for this (attach_offer.c) */
+			dprintf(a->verb.path_fd, "\n");
 	}
 	return rc;
 }
@@ -116,8 +147,7 @@ static void say_left(struct record_verb *verb, const struct recorder_result *res
 			(int)a->o.pid, (double)a->report.pause_ns / 1e6);
 }
 
-/* A program has one recording at a time. */
-static int check_free(pid_t pid, struct heft_error *err)
+int attach_check_free(pid_t pid, struct heft_error *err)
 {
 	char path[4200];
 	int rc = owner_file(pid, path, sizeof path, err);
@@ -131,6 +161,15 @@ static int check_free(pid_t pid, struct heft_error *err)
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct attaching *a = ctx;
+	struct heft_error err = {0};
+	if (option->id == CLI_OPT_ALLOC_FN) {
+		if (a->o.function_count == ATTACH_FUNCTIONS)
+			return cli_usage_error(a->verb.verb, "too many --alloc-fn: at most %d",
+					       ATTACH_FUNCTIONS);
+		if (attach_function_parse(value, &a->o.functions[a->o.function_count++], &err))
+			return cli_usage_error(a->verb.verb, "%s", err.message);
+		return 0;
+	}
 	if (option->id != CLI_OPT_OLDER)
 		return record_verb_set(&a->verb, option, value);
 	a->o.older = true;
@@ -178,7 +217,7 @@ int cmd_attach(int argc, char **argv)
 	if (!rc)
 		rc = attach_calls_open(&a.calls, a.o.pid, &warning, &err);
 	if (!rc)
-		rc = check_free(a.o.pid, &err);
+		rc = attach_check_free(a.o.pid, &err);
 	if (warning && !a.verb.quiet)
 		cli_say(warning);
 	if (!rc)

@@ -6,6 +6,7 @@
  * its numbers mean nothing: the check fails too, and updates nothing. */
 #include "cli/cli.h"
 
+#include "cli/entry_way.h"
 #include "cli/selection.h"
 #include "findings/finding.h"
 #include "hosted/end_words.h"
@@ -207,18 +208,23 @@ static int run_command(struct check *c, struct heft_error *err)
 		.follow = true,
 		.say = c->selection.quiet ? NULL : cli_say,
 	};
+	struct entry_way entry;
 	int rc = cli_locate_preload(preload, sizeof preload, err);
 	if (rc == 0)
-		rc = launch_inspect(c->argv[0], &plan, err);
+		rc = launch_inspect(c->argv[0], LAUNCH_VIA_AUTO, &plan, err);
+	if (rc == 0)
+		rc = entry_way_init(&entry, &o, err);
 	if (rc < 0)
 		return rc;
-	if (plan.own_malloc_text[0] && !c->selection.quiet)
+	if (plan.own_malloc_text[0] && plan.way == LAUNCH_PRELOAD && !c->selection.quiet)
 		cli_say(plan.own_malloc_text);
 	if (!c->output) {
 		rc = make_folder(c, err);
 		o.output = c->path;
 	}
 	if (rc == 0)
+		rc = recorder_run(&o, result, err);
+	if (entry_way_give_up(&o, &plan, rc, c->selection.quiet, err))
 		rc = recorder_run(&o, result, err);
 	recorder_result_fini(result);
 	if (rc < 0)

@@ -66,6 +66,7 @@ enum cli_option_id {
 	CLI_OPT_PORT,
 	CLI_OPT_NO_OPEN,
 	CLI_OPT_SOURCE,
+	CLI_OPT_EVENTS,
 	CLI_OPT_ONCE,
 	CLI_OPT_PATH_FD,
 	CLI_OPT_LISTEN,
@@ -78,12 +79,23 @@ enum cli_option_id {
 	CLI_OPT_LINGER,
 	CLI_OPT_DURATION,
 	CLI_OPT_OLDER,
+	CLI_OPT_ALLOC_FN,
 	CLI_OPT_DIR,
 	CLI_OPT_OUTPUT_DIR,
 	CLI_OPT_KEEP,
 	CLI_OPT_QUOTA,
+	CLI_OPT_ATTACH_EXE,
 	CLI_OPT_COMPACT,
 	CLI_OPT_IGNORE_UNSEEN,
+	CLI_OPT_CSV,
+	CLI_OPT_VIA,
+	CLI_OPT_ATTACH,
+	CLI_OPT_SUPPRESSIONS,
+	CLI_OPT_LEAKS,
+	CLI_OPT_LEDGER,
+	CLI_OPT_NO_LEDGER,
+	CLI_OPT_LEDGER_EVERY,
+	CLI_OPT_MOMENT,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -205,9 +217,11 @@ int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_view(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_map(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_agent(int argc, char **argv);
 int cmd_ctl(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
 #endif

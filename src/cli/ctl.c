@@ -5,6 +5,7 @@
 #include "agent/sampled.h"
 #include "hosted/name_words.h"
 #include "hosted/number_words.h"
+#include "hosted/proc_text.h"
 #include "hosted/program_name.h"
 #include "profile/estimate.h"
 #include "report/report_words.h"
@@ -12,10 +13,8 @@
 #include "session/session_guard.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct change {
 	bool any;
@@ -63,17 +62,13 @@ static void apply(struct process *p, const struct change *c)
 static void describe_reader(const struct process *p, char *text, size_t size)
 {
 	const struct stat file = {.st_dev = p->view.file.device, .st_ino = p->view.file.inode};
-	char path[64], line[256] = "";
+	char line[256];
 	pid_t reader = owner_reader_of_file(&file, p->pid);
 	snprintf(text, size, "no process that is visible from here");
 	if (!reader)
 		return;
-	snprintf(path, sizeof path, "/proc/%d/cmdline", reader);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
-	if (fd >= 0)
-		close(fd);
-	const char *verb = n > 0 && (size_t)n > strlen(line) + 1 ? line + strlen(line) + 1 : "";
+	size_t n = proc_text(line, sizeof line, "/proc/%d/cmdline", reader);
+	const char *verb = n > strlen(line) + 1 ? line + strlen(line) + 1 : "";
 	snprintf(text, size, "%s %s (pid %d)", path_file(line), verb, reader);
 }
 

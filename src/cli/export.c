@@ -97,7 +97,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_MEASURE:
 		c->has_measure = true;
 		c->options.measure = measure_of_option(value);
-		if (c->options.measure == MEASURE_COUNT || !measure_is_compared(c->options.measure))
+		c->selection.part.mapped = c->options.measure == MEASURE_MAPPED_BYTES;
+		if (c->options.measure == MEASURE_COUNT ||
+		    (!measure_is_compared(c->options.measure) && !c->selection.part.mapped))
 			return cli_usage_error(c->verb, "--measure cannot be '%s'", value);
 		return 0;
 	case CLI_OPT_RAW: c->options.raw = true; return 0;

@@ -7,9 +7,27 @@
 
 #define COLUMN 28 /* where the words of an option begin */
 
+/* A list of values that is too long for one line goes on in the next, under its beginning. */
+static void print_left(FILE *out, const char *left)
+{
+	const char *list = strrchr(left, ' ');
+	int indent = list ? (int)(list + 1 - left) : 0;
+	for (size_t most = WORDS_PROSE; strlen(left) > most; most = WORDS_PROSE - (size_t)indent) {
+		size_t n = most;
+		while (n && left[n - 1] != '|')
+			n--;
+		if (n <= 1)
+			break;
+		n--; /* the bar begins the next line */
+		fprintf(out, "%.*s\n%*s", (int)n, left, indent, "");
+		left += n;
+	}
+	fputs(left, out);
+}
+
 static void print_option(const struct cli_option *o, FILE *out)
 {
-	char left[160];
+	char left[200];
 	int n = o->letter ? snprintf(left, sizeof(left), "  -%c, --%s", o->letter, o->name)
 			  : snprintf(left, sizeof(left), "      --%s", o->name);
 
@@ -19,8 +37,10 @@ static void print_option(const struct cli_option *o, FILE *out)
 		n += snprintf(left + n, sizeof(left) - (size_t)n, "[=%s]", o->value);
 	if (n < COLUMN - 1)
 		fprintf(out, "%-*s", COLUMN, left);
-	else
-		fprintf(out, "%s\n%*s", left, COLUMN, "");
+	else {
+		print_left(out, left);
+		fprintf(out, "\n%*s", COLUMN, "");
+	}
 	words_print_wrapped(out, o->help, COLUMN, WORDS_PROSE);
 	putc('\n', out);
 }

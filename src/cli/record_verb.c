@@ -5,6 +5,8 @@
 #include "cli/record_verb.h"
 
 #include "agent/sampled.h"
+#include "ledger/heap_look_take.h"
+#include "ledger/ledger_take.h"
 #include "profile/profile_from_trace.h"
 #include "report/report.h"
 
@@ -14,15 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int set_sample(struct record_verb *r, const char *value)
+int record_sample_set(const struct cli_verb *verb, const char *value, uint64_t *bytes,
+		      bool *automatic)
 {
-	r->o.sample_automatic = value && !strcmp(value, "auto");
-	r->o.sample_bytes = SAMPLED_RATE_DEFAULT;
-	if (value && !r->o.sample_automatic &&
-	    (size_parse(value, &r->o.sample_bytes) < 0 || r->o.sample_bytes < SAMPLED_RATE_LEAST ||
-	     r->o.sample_bytes > SAMPLED_RATE_MOST))
+	*automatic = value && !strcmp(value, "auto");
+	*bytes = SAMPLED_RATE_DEFAULT;
+	if (value && !*automatic &&
+	    (size_parse(value, bytes) < 0 || *bytes < SAMPLED_RATE_LEAST ||
+	     *bytes > SAMPLED_RATE_MOST))
 		return cli_usage_error(
-			r->verb, "--sample needs a size from 1k to 1G or auto, not '%s'", value);
+			verb, "--sample needs a size from 1k to 1G or auto, not '%s'", value);
 	return 0;
 }
 
@@ -69,13 +72,24 @@ int record_verb_set(void *ctx, const struct cli_option *option, const char *valu
 	struct record_verb *r = ctx;
 	switch (option->id) {
 	case CLI_OPT_PATH_FD: return set_path_fd(r, value);
-	case CLI_OPT_SAMPLE: return set_sample(r, value);
+	case CLI_OPT_SAMPLE:
+		return record_sample_set(r->verb, value, &r->o.sample_bytes,
+					 &r->o.sample_automatic);
 	case CLI_OPT_LINGER: return set_time(r, option->name, value, &r->o.linger_ns);
 	case CLI_OPT_DURATION: return set_duration(r, value);
 	case CLI_OPT_LIMIT_SIZE: return set_limit(r, value);
+	case CLI_OPT_VIA:
+		r->via = value[0] == 'a'   ? LAUNCH_VIA_AUTO
+			 : value[0] == 'p' ? LAUNCH_VIA_PRELOAD
+					   : LAUNCH_VIA_ENTRY;
+		break;
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;
 	case CLI_OPT_QUIET: r->quiet = true; break;
+	case CLI_OPT_LEDGER: r->ledger = true; break;
+	case CLI_OPT_NO_LEDGER: r->ledger = false; break;
+	case CLI_OPT_LEDGER_EVERY: return set_time(r, option->name, value, &r->o.ledger_every_ns);
+	case CLI_OPT_LEAKS: r->o.leaks = true; break;
 	case CLI_OPT_VERBOSE: r->o.verbose = true; break;
 	case CLI_OPT_FOLLOW: r->o.follow = strcmp(value, "none") != 0; break;
 	case CLI_OPT_COLOR: return cli_parse_color(value, &r->color) ? r->verb->usage_status : 0;
@@ -91,20 +105,30 @@ enum { WHOLE_PROFILE_NODES = 20000 };
 /* For this many events, findings for each of several processes take another 0.1 s. */
 enum { JUDGED_EVENTS = 2000000 };
 
-static int load_for_summary(struct recorder_result *result, struct profile **p, bool *whole,
-			    struct heft_error *err)
+static int load_for_summary(struct recorder_result *result, bool all_names, struct profile **p,
+			    bool *whole, struct heft_error *err)
 {
 	struct trace_reader *reader;
 	*p = NULL;
 	int rc = trace_reader_open_written(&reader, result->path, &result->tally, err);
 	if (rc < 0)
 		return rc;
-	*whole = trace_reader_contents(reader)->node_count <= WHOLE_PROFILE_NODES;
+	*whole = all_names || trace_reader_contents(reader)->node_count <= WHOLE_PROFILE_NODES;
 	const struct profile_selection selection = {.top_only = !*whole,
 						    .judge_events = JUDGED_EVENTS};
 	rc = profile_from_trace(p, reader, &selection, err);
 	trace_reader_close(reader);
 	return rc;
+}
+
+/* Nobody wants a summary, but the names. */
+static void keep_names(struct recorder_result *result)
+{
+	struct profile *p;
+	struct heft_error ignored = {0};
+	bool whole;
+	if (!load_for_summary(result, true, &p, &whole, &ignored))
+		profile_free(p);
 }
 
 static void summarise(const struct record_verb *r, struct recorder_result *result)
@@ -113,7 +137,7 @@ static void summarise(const struct record_verb *r, struct recorder_result *resul
 	struct findings *findings = NULL;
 	struct heft_error err = {0};
 	bool whole;
-	if (load_for_summary(result, &p, &whole, &err) < 0) {
+	if (load_for_summary(result, r->keep_names, &p, &whole, &err) < 0) {
 		cli_print_error(&err);
 		return;
 	}
@@ -147,6 +171,8 @@ static void report_end(struct record_verb *r, struct recorder_result *result)
 		dprintf(r->path_fd, "%s", result->path);
 	if (result->problem.code)
 		cli_print_error(&result->problem);
+	if (r->quiet && r->keep_names && result->path[0])
+		keep_names(result);
 	if (r->quiet || !result->path[0])
 		return;
 	if (result->budget[0])
@@ -185,6 +211,14 @@ int record_verb_check(const struct record_verb *r)
 	return serve_options_check(&r->serve, r->verb);
 }
 
+static int take_ledger(struct ledger *l, const struct ledger_request *request,
+		       struct heft_error *err)
+{
+	struct heap_look_order order = {.look = request->look, .always = request->leaks};
+	const struct ledger_look look = {.ctx = &order, .while_stopped = heap_look_take};
+	return ledger_take_recorded(l, request, request->look ? &look : NULL, err);
+}
+
 int record_verb_run(struct record_verb *r, struct recorder_result *result, struct heft_error *err)
 {
 	int rc = live_server_init(&r->server, &r->serve, err);
@@ -199,6 +233,8 @@ int record_verb_run(struct record_verb *r, struct recorder_result *result, struc
 	}
 	r->o.set = &r->server.set;
 	r->o.keep_ended = serve_options_wanted(&r->serve);
+	if (r->ledger || r->o.leaks || r->o.ledger_every_ns)
+		r->o.take_ledger = take_ledger;
 	r->o.ready = begin_to_serve;
 	r->o.ended = report_and_linger;
 	r->o.ready_ctx = r;

@@ -4,14 +4,19 @@
 
 #include "cli/cli.h"
 #include "cli/live_server.h"
+#include "record/launch.h"
 #include "record/recorder.h"
 
 struct record_verb {
+	/* The program's files may be out of reach later: all names are looked up at the end, for the cache. */
+	bool keep_names;
+	bool ledger; /* --ledger */
 	const struct cli_verb *verb;
 	struct recorder_options o;
 	struct live_server server;
 	struct serve_options serve;
 	uint64_t duration_ns; /* --duration; 0: not given */
+	enum launch_via via;  /* of `heft run` */
 	int path_fd;          /* gets the recording's path when it is complete; -1: nobody asked */
 	bool quiet, ended;    /* ended: the summary was printed */
 	enum cli_color color;
@@ -25,5 +30,10 @@ int record_verb_set(void *ctx, const struct cli_option *option, const char *valu
 int record_verb_check(const struct record_verb *r);
 /* Records what r->o says, and prints the summary. 0, or why nothing was recorded. */
 int record_verb_run(struct record_verb *r, struct recorder_result *result, struct heft_error *err);
+/* Whether nobody records the process: 0, or HEFT_EREFUSED. A program has one recording at a time. */
+int attach_check_free(pid_t pid, struct heft_error *err);
+/* The value of --sample (NULL: none was given), for a verb. 0, or the status to end with. */
+int record_sample_set(const struct cli_verb *verb, const char *value, uint64_t *bytes,
+		      bool *automatic);
 
 #endif

@@ -6,6 +6,7 @@
 #include "cli/selection.h"
 #include "findings/finding.h"
 #include "hosted/number_parse.h"
+#include "profile/leak_suppressions.h"
 #include "report/report.h"
 #include "report/report_words.h"
 
@@ -23,6 +24,7 @@ struct report_command {
 	struct report_options options;
 	report_view *view;             /* NULL: the report itself */
 	const char *view_name, *clash; /* the option that chose the view; a second such option */
+	const char *suppressions;      /* a file; NULL: none */
 	char *again, *words;           /* owned: the options to repeat, what is selected in words */
 };
 
@@ -53,6 +55,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_ALL: c->options.all_findings = true; return 0;
 	case CLI_OPT_EXPLAIN: return set_explain(c, value);
 	case CLI_OPT_FULL: c->options.full = true; return 0;
+	case CLI_OPT_SUPPRESSIONS: c->suppressions = value; return 0;
 	case CLI_OPT_COMPACT: c->options.compact = true; return 0;
 	case CLI_OPT_INVERT: c->options.invert = true; return set_view(c, report_tree, "--invert");
 	case CLI_OPT_TREE: return set_view(c, report_tree, "--tree");
@@ -140,6 +143,7 @@ static int describe(struct report_command *c)
 	repeat(out, "--focus", s->focus);
 	repeat(out, "--ignore", s->ignore);
 	repeat(out, "--frames", s->frames);
+	repeat(out, "--suppressions", c->suppressions);
 	repeat(out, "--at", s->at_text);
 	repeat(out, "--from", s->from_text);
 	repeat(out, "--to", s->to_text);
@@ -200,6 +204,16 @@ static int choose_sort(struct report_command *c, const struct profile *p, const 
 	return 0;
 }
 
+static int suppress_leaks(const char *path, struct profile *p, struct heft_error *err)
+{
+	struct leak_suppressions *s = NULL;
+	int rc = path ? leak_suppressions_read(&s, path, err) : 0;
+	if (s)
+		rc = leak_suppressions_apply(s, p, err);
+	leak_suppressions_free(s);
+	return rc;
+}
+
 static int load(struct report_command *c, const char *path, struct profile **p,
 		struct heft_error *err)
 {
@@ -219,6 +233,8 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 		choose_moment(c, *p);
 	if (rc == 0 && !c->options.moment) /* applying a moment checks what it needs */
 		rc = choose_sort(c, *p, path, err);
+	if (rc == 0)
+		rc = suppress_leaks(c->suppressions, *p, err);
 	if (rc == 0)
 		rc = cli_selection_apply(&c->selection, *p, err);
 	return rc;

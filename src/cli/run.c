@@ -5,8 +5,10 @@
  * status stays the command's. */
 #include "cli/record_verb.h"
 
+#include "cli/entry_way.h"
 #include "record/launch.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
@@ -24,6 +26,7 @@ int cmd_run(int argc, char **argv)
 {
 	struct record_verb r = {.verb = cli_verb_find("run"), .o.follow = true, .path_fd = -1};
 	struct launch_plan plan;
+	struct entry_way entry;
 	struct heft_error err = {0};
 	struct recorder_result result = {0};
 	char preload[4096];
@@ -40,11 +43,20 @@ int cmd_run(int argc, char **argv)
 	r.o.plan = &plan;
 	r.o.preload = preload;
 	if ((rc = cli_locate_preload(preload, sizeof preload, &err)) ||
-	    (rc = launch_inspect(argv[first], &plan, &err)))
+	    (rc = launch_inspect(argv[first], r.via, &plan, &err)) ||
+	    (rc = entry_way_init(&entry, &r.o, &err)))
 		return refused(&err, rc);
-	if (plan.own_malloc_text[0] && !r.quiet)
+	if (plan.own_malloc_text[0] && plan.way == LAUNCH_PRELOAD && !r.quiet)
 		cli_say(plan.own_malloc_text);
-	if ((rc = record_verb_run(&r, &result, &err)))
+	if (r.o.verbose && !r.quiet) {
+		char way[PATH_MAX + 200];
+		entry_way_words(&plan, way, sizeof way);
+		cli_say(way);
+	}
+	rc = record_verb_run(&r, &result, &err);
+	if (entry_way_give_up(&r.o, &plan, rc, r.quiet, &err))
+		rc = record_verb_run(&r, &result, &err);
+	if (rc)
 		return refused(&err, rc);
 	return WIFSIGNALED(result.status) ? 128 + WTERMSIG(result.status)
 					  : WEXITSTATUS(result.status);

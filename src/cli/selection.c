@@ -72,6 +72,7 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 	case CLI_OPT_SORT: /* a value of its list, as the colour */
 		s->has_sort = true;
 		s->sort = measure_of_option(value);
+		s->part.mapped = s->sort == MEASURE_MAPPED_BYTES;
 		return s->sort == MEASURE_COUNT ? HEFT_EUSAGE : 0;
 	case CLI_OPT_COLOR: return cli_parse_color(value, &s->color);
 	default: return cli_usage_error(verb, "--%s does not work here", option->name);

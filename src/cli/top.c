@@ -7,6 +7,7 @@
  *
  * Loading runs in a thread of its own (top_live.c). What it shares with drawing (`struct top_place`) is
  * touched with its lock held. */
+#include "cli/attach_offer.h"
 #include "cli/cli.h"
 #include "cli/input_file.h"
 
@@ -60,6 +61,8 @@ struct top {
 	const char *file; /* NULL: a process or a command */
 	bool is_command;
 	struct top_command command;
+	bool attach; /* --attach: without being asked */
+	struct attach_offer offer;
 	struct top_place place;
 	struct process *held; /* a sampled process of an agent, which has no recording to read */
 	struct stat facts;    /* the recording when it was last loaded */
@@ -71,6 +74,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	struct top *t = ctx;
 	switch (option->id) {
 	case CLI_OPT_ONCE: t->once = true; return 0;
+	case CLI_OPT_ATTACH: t->attach = true; return 0;
 	case CLI_OPT_SORT: /* a value of its list */ return top_sort_parse(value, &t->sort);
 	case CLI_OPT_OUTPUT: t->command.output = value; return 0;
 	case CLI_OPT_FORCE: t->command.force = true; return 0;
@@ -93,6 +97,8 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 	uint64_t pid;
 	t->is_command = command >= 0;
 	if (t->is_command) {
+		if (t->attach)
+			return cli_usage_error(t->verb, "--attach needs a PID, not a command");
 		if (command == 0)
 			return cli_usage_error(t->verb, "no command after --");
 		if (operands > command)
@@ -107,14 +113,16 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 			t->verb, "nothing to show: give a PID, a recording, or a command after --");
 	if (operands > 1)
 		return cli_usage_error(t->verb, "one program at a time; a command goes after --");
-	if (t->command.output || t->command.force || t->command.has_sample)
-		return cli_usage_error(t->verb,
-				       "-o, --force and --sample need a command to record");
 	t->file = argv[first];
 	if (number_parse(t->file, INT32_MAX, &pid) == 0 && pid) {
 		t->pid = (pid_t)pid;
 		t->file = NULL;
 	}
+	if (t->attach && !t->pid)
+		return cli_usage_error(t->verb, "--attach needs a PID, not a file");
+	if (!t->attach && (t->command.output || t->command.force || t->command.has_sample))
+		return cli_usage_error(
+			t->verb, "-o, --force and --sample need a command to record, or --attach");
 	return CLI_GO_ON;
 }
 
@@ -146,6 +154,16 @@ static int hold_process(struct top *t, int rc, struct heft_error *err)
 	return rc;
 }
 
+static int offer_attach(struct top *t, int rc, struct heft_error *err)
+{
+	const struct attach_wish wish = {.attach = t->attach,
+					 .force = t->command.force,
+					 .has_sample = t->command.has_sample,
+					 .sample = t->command.sample,
+					 .output = t->command.output};
+	return attach_offer_make(&t->offer, t->pid, &wish, rc, err);
+}
+
 /* 0: the recording is known; 1: not yet. */
 static int find_recording(struct top *t, struct heft_error *err)
 {
@@ -164,6 +182,8 @@ static int find_recording(struct top *t, struct heft_error *err)
 		int rc = recording_of(t->pid, path, sizeof path, err);
 		if (rc == HEFT_EREFUSED && (rc = hold_process(t, rc, err)) == 0)
 			return 0;
+		if (rc < 0 && (rc = offer_attach(t, rc, err)) == 0)
+			snprintf(path, sizeof path, "%s", t->offer.path);
 		if (rc < 0)
 			return rc;
 	} else {
@@ -433,7 +453,12 @@ int cmd_top(int argc, char **argv)
 		status = take_operands(&t, argc, argv, first, command);
 	if (status != CLI_GO_ON)
 		return status;
-	if (!t.once && has_terminal(&t)) {
+	bool live = !t.once && has_terminal(&t);
+	if (t.attach && !live)
+		return cli_usage_error(
+			t.verb, "--attach shows what comes from now on, on a terminal: 'heft "
+				"attach --duration 10s PID' records without one");
+	if (live) {
 		/* Fail before the screen changes if the process or file does not exist. */
 		rc = t.is_command ? 0 : find_recording(&t, &err);
 		if (rc == 0)
@@ -445,6 +470,7 @@ int cmd_top(int argc, char **argv)
 	}
 	if (t.held)
 		process_free(t.held);
+	attach_offer_end(&t.offer);
 	if (rc < 0 && err.message[0])
 		cli_print_error(&err);
 	if (t.is_command && t.command.ended)

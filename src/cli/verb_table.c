@@ -10,6 +10,14 @@
 #define OPTION_HELP {CLI_OPT_HELP, "help", 'h', CLI_NO_ARG, NULL, "show this help", false}
 #define OPTION_QUIET                                                                               \
 	{CLI_OPT_QUIET, "quiet", 'q', CLI_NO_ARG, NULL, "say nothing but errors", false}
+#define OPTION_ATTACH                                                                              \
+	{CLI_OPT_ATTACH,                                                                           \
+	 "attach",                                                                                 \
+	 0,                                                                                        \
+	 CLI_NO_ARG,                                                                               \
+	 NULL,                                                                                     \
+	 "attach to PID for this view if nobody records it, without asking",                       \
+	 false}
 #define OPTION_VERBOSE {CLI_OPT_VERBOSE, "verbose", 'v', CLI_NO_ARG, NULL, "say more", false}
 #define OPTION_JSON {CLI_OPT_JSON, "json", 0, CLI_NO_ARG, NULL, "write JSON instead of text", false}
 #define OPTION_COLOR                                                                               \
@@ -93,12 +101,39 @@
 		 "SIZE",                                                                             \
 		 "end the recording, not the program, at SIZE",                                      \
 		 false},                                                                             \
+		{CLI_OPT_LEAKS,                                                                      \
+		 "leaks",                                                                            \
+		 0,                                                                                  \
+		 CLI_NO_ARG,                                                                         \
+		 NULL,                                                                               \
+		 "look for leaks, equal blocks and untouched memory when it exits",                  \
+		 false},                                                                             \
+		{CLI_OPT_LEDGER,                                                                     \
+		 "ledger",                                                                           \
+		 0,                                                                                  \
+		 CLI_NO_ARG,                                                                         \
+		 NULL,                                                                               \
+		 "look where the resident memory is, near the peak and at exit (heft map FILE)",     \
+		 false},                                                                             \
+		{CLI_OPT_NO_LEDGER, "no-ledger", 0, CLI_NO_ARG, NULL, "the opposite", true},         \
+		{CLI_OPT_LEDGER_EVERY,                                                               \
+		 "ledger-every",                                                                     \
+		 0,                                                                                  \
+		 CLI_ARG,                                                                            \
+		 "TIME",                                                                             \
+		 "look where it is every TIME, too (default: near the peak and at exit)",            \
+		 false},                                                                             \
 		OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as in Go, /metrics"),     \
 		OPTION_SOCKET, OPTION_TOKEN, OPTION_HOST, OPTIONS_TLS,                               \
 		{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", linger, false}, OPTION_QUIET,         \
 		OPTION_VERBOSE, OPTION_COLOR, OPTION_HELP
 
 static const struct cli_option run_options[] = {
+	{CLI_OPT_VIA, "via", 0, CLI_ARG, "auto|preload|entry",
+	 "how heft gets into the program: its library is preloaded, or hooks are set at the "
+	 "entries "
+	 "of malloc (default: preload, entry where that cannot work)",
+	 false},
 	OPTIONS_RECORDING("keep serving for TIME after the end"),
 	END,
 };
@@ -106,6 +141,9 @@ static const struct cli_option run_options[] = {
 static const struct cli_option attach_options[] = {
 	{CLI_OPT_DURATION, "duration", 0, CLI_ARG, "TIME",
 	 "end the recording after TIME (default: when the program ends, or at Ctrl-C)", false},
+	{CLI_OPT_ALLOC_FN, "alloc-fn", 0, CLI_ARG, "NAME:KIND",
+	 "also record calls of NAME, which works as KIND does: malloc, calloc, realloc, free ...",
+	 false},
 	{CLI_OPT_OLDER, "older", 0, CLI_NO_ARG, NULL,
 	 "list the blocks from before too; the program stands still meanwhile", false},
 	OPTIONS_RECORDING("keep serving for TIME after the recording"),
@@ -123,7 +161,8 @@ static const struct cli_option report_options[] = {
 	{CLI_OPT_EXPLAIN, "explain", 0, CLI_ARG, "N",
 	 "show why finding N is reported: its rule, limits and measured values", false},
 	{CLI_OPT_SORT, "sort", 's', CLI_ARG,
-	 "peak|live|left|allocated|calls|count|temporary|lifetime|grew",
+	 "peak|live|left|allocated|calls|count|temporary|lifetime|grew|mapped|unreachable|"
+	 "untouched|duplicate|pinned",
 	 "order of the sites (default: peak; in a window grew, at a moment live)", false},
 	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N", "show N sites (default: 20; with --json all)",
 	 false},
@@ -154,6 +193,8 @@ static const struct cli_option report_options[] = {
 	 false},
 	{CLI_OPT_FRAMES, "frames", 0, CLI_ARG, "FILE",
 	 "add rules that say which frames are not your own code", false},
+	{CLI_OPT_SUPPRESSIONS, "suppressions", 0, CLI_ARG, "FILE",
+	 "do not show these leaks: lines leak:PATTERN, as LeakSanitizer has them", false},
 	OPTION_JSON,
 	OPTION_COLOR,
 	OPTION_HELP,
@@ -212,7 +253,7 @@ static const struct cli_option export_options[] = {
 	 false},
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite OUT if it exists", false},
 	{CLI_OPT_MEASURE, "measure", 'm', CLI_ARG,
-	 "peak|live|left|allocated|count|temporary|lifetime",
+	 "peak|live|left|allocated|count|temporary|lifetime|mapped",
 	 "the number of each stack, in formats that have only one (default: peak)", false},
 	OPTION_AT,
 	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
@@ -242,6 +283,7 @@ static const struct cli_option export_options[] = {
 };
 
 static const struct cli_option view_options[] = {
+	OPTION_ATTACH,
 	{CLI_OPT_PORT, "port", 0, CLI_ARG, "N",
 	 "serve on port N; 0 is any free one (default: 7777, or the next free one)", false},
 	{CLI_OPT_NO_OPEN, "no-open", 0, CLI_NO_ARG, NULL, "do not open a browser", false},
@@ -255,6 +297,7 @@ static const struct cli_option view_options[] = {
 };
 
 static const struct cli_option top_options[] = {
+	OPTION_ATTACH,
 	{CLI_OPT_ONCE, "once", 0, CLI_NO_ARG, NULL, "print one frame as plain text", false},
 	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "live|grew|blocks|age|peak|allocated",
 	 "order of the rows (default: live)", false},
@@ -262,11 +305,29 @@ static const struct cli_option top_options[] = {
 	 false},
 	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "refused: the view is of now", true},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
-	 "record CMD to FILE (default: heft.%e.%p.heft, as heft run does)", false},
+	 "record CMD or PID to FILE (default: heft.%e.%p.heft, as heft run does)", false},
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
-	 "record CMD sampled, as heft run does (default: 512k)", false},
+	 "record CMD or PID sampled, as heft run does (default: 512k)", false},
 	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+
+static const struct cli_option map_options[] = {
+	{CLI_OPT_EVENTS, "events", 0, CLI_NO_ARG, NULL,
+	 "list the calls of a recorded program that mapped memory", false},
+	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N",
+	 "show N lines of each section (default: 6), or N calls (default: 40)", false},
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
+	 "keep the ledger of a process in FILE, which heft map shows later", false},
+	{CLI_OPT_PID, "pid", 0, CLI_ARG, "PID", "of a recording: only this process", false},
+	{CLI_OPT_MOMENT, "moment", 0, CLI_ARG, "peak|exit|request|interval",
+	 "of a recording: only ledgers of this moment", false},
+	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
+	OPTION_JSON,
+	{CLI_OPT_CSV, "csv", 0, CLI_NO_ARG, NULL, "write CSV instead of text: a row for each line",
+	 false},
 	OPTION_HELP,
 	END,
 };
@@ -291,6 +352,10 @@ static const struct cli_option agent_options[] = {
 	 "keep serving the last N ended programs, for TIME (default: 100, 1h)", false},
 	{CLI_OPT_QUOTA, "quota", 0, CLI_ARG, "SIZE",
 	 "saved profiles of each user, the oldest go first; 0: no limit (default: 1G)", false},
+	{CLI_OPT_ATTACH_EXE, "attach-exe", 0, CLI_ARG, "GLOB",
+	 "attach to running programs whose executable matches; may be repeated", false},
+	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
+	 "with --attach-exe: the rate, or auto (default: 512k)", false},
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_HELP,
@@ -298,6 +363,13 @@ static const struct cli_option agent_options[] = {
 };
 
 static const struct cli_option ctl_options[] = {
+	OPTION_HELP,
+	END,
+};
+
+static const struct cli_option doctor_options[] = {
+	OPTION_JSON,
+	OPTION_COLOR,
 	OPTION_HELP,
 	END,
 };
@@ -327,12 +399,16 @@ const struct cli_verb cli_verbs[] = {
 	 cmd_view, CLI_USAGE, false, "file"},
 	{"top", "watch a program live in the terminal", "(PID | FILE | -- CMD)", top_options,
 	 cmd_top, CLI_USAGE, false, "file"},
+	{"map", "where the resident memory of a process is", "[OPTIONS] (PID | FILE)", map_options,
+	 cmd_map, CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options,
 	 cmd_verify, CLI_USAGE, false, "file"},
 	{"agent", "hold and serve the profiles of sampled programs", "[OPTIONS]", agent_options,
 	 cmd_agent, CLI_USAGE, false, ""},
 	{"ctl", "switch the sampling of a running program", "PID [KEY=VALUE...]", ctl_options,
 	 cmd_ctl, CLI_USAGE, false, "process"},
+	{"doctor", "what will work here and what will not, with the fix",
+	 "[OPTIONS] [PID | CMD [ARG...]]", doctor_options, cmd_doctor, CLI_USAGE, true, "command"},
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,
 	 false, "verb"},
 	{.name = NULL},
@@ -362,11 +438,13 @@ static const char *verb_meant(const char *name)
 			   "heaptrack massif dhat html "},
 		{"view", " web serve server gui ui browse browser open page http "},
 		{"top", " watch live monitor htop "},
+		{"map", " ledger rss pmap smaps memory resident maps "},
 		{"attach", " inject trace-pid hook "},
 		{"detach", " release stop leave "},
 		{"verify", " validate fsck integrity "},
 		{"agent", " daemon service supervise "},
 		{"ctl", " control set switch config enable disable rate "},
+		{"doctor", " diagnose health selftest troubleshoot why "},
 		{"help", " usage man manual commands verbs "},
 	};
 	char word[34];

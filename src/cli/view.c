@@ -3,6 +3,7 @@
  *
  * Signals are blocked before any thread starts, and this file waits for them. Ctrl-C is the usual end, and
  * a success. */
+#include "cli/attach_offer.h"
 #include "cli/cli.h"
 
 #include "agent/sampled_recording.h"
@@ -30,6 +31,7 @@ enum { USUAL_PORT = 7777, FURTHER_PORTS = 100, MOST_FILES = 64 };
 struct view_command {
 	const struct cli_verb *verb;
 	bool no_open, quiet, has_port;
+	bool attach;                    /* --attach: without being asked */
 	struct cli_selection selection; /* only its moment is used */
 	uint16_t port;
 	struct serve_options serve; /* only names and TLS are used */
@@ -37,6 +39,7 @@ struct view_command {
 	char moment[32];            /* the end of the page's address: "#at=end", or "" */
 	struct view_recording *recordings[MOST_FILES];
 	uint32_t count;
+	VECTOR(struct attach_offer) offers; /* of processes that are recorded for this view */
 };
 
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
@@ -56,6 +59,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		c->port = (uint16_t)number;
 		return 0;
 	case CLI_OPT_NO_OPEN: c->no_open = true; return 0;
+	case CLI_OPT_ATTACH: c->attach = true; return 0;
 	case CLI_OPT_QUIET: c->quiet = true; return 0;
 	case CLI_OPT_AT:
 		if (strcmp(value, "exit") == 0)
@@ -116,6 +120,18 @@ static int choose_moment(struct view_command *c, const char *path, struct heft_e
 	return rc;
 }
 
+static int offer_attach(struct view_command *c, pid_t pid, char *path, size_t size, int rc,
+			struct heft_error *err)
+{
+	const struct attach_wish wish = {.attach = c->attach};
+	struct attach_offer *offer = rc == HEFT_EREFUSED ? vector_add(&c->offers) : NULL;
+	if (!offer)
+		return rc;
+	rc = attach_offer_make(offer, pid, &wish, rc, err);
+	snprintf(path, size, "%s", offer->path);
+	return rc;
+}
+
 static int open_one(struct view_command *c, const char *operand, struct heft_error *err)
 {
 	char path[PATH_MAX], id[16], process[32];
@@ -129,6 +145,8 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 		if (rc == HEFT_EREFUSED &&
 		    sampled_recording_of((pid_t)pid, path, sizeof path, &ignored) == 0)
 			rc = 0;
+		if (rc < 0)
+			rc = offer_attach(c, (pid_t)pid, path, sizeof path, rc, err);
 		if (rc < 0)
 			return rc;
 		operand = path;
@@ -296,7 +314,12 @@ int cmd_view(int argc, char **argv)
 	}
 	for (uint32_t i = 0; i < c.count; i++)
 		view_recording_close(c.recordings[i]);
+	for (size_t i = 0; i < c.offers.count; i++)
+		attach_offer_end(&c.offers.items[i]);
+	vector_free(&c.offers);
 	free(c.newest);
+	if (rc < 0 && !err.message[0]) /* heft attach has said why */
+		return CLI_FAILED;
 	if (rc < 0)
 		return cli_failed(&err, rc);
 	return CLI_SUCCESS;

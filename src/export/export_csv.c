@@ -146,16 +146,17 @@ static int write_stack(FILE *out, struct csv_stacks *x, uint32_t node)
 
 /* Whether the table has the measure. Those of windows (the state at the start, growth) belong to
  * reports. */
-static bool is_column(enum measure_id id)
+static bool is_column(const struct profile *p, enum measure_id id)
 {
 	return measures[id].site && !measures[id].minus && id != MEASURE_START_BYTES &&
-	       id != MEASURE_START_BLOCKS;
+	       id != MEASURE_START_BLOCKS &&
+	       (!(measures[id].needs & ~(uint32_t)PROFILE_HAS_ALL) || measure_known(p, id));
 }
 
 static void write_measures(FILE *out, const struct profile *p, const struct profile_site *s)
 {
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
-		if (!is_column(i))
+		if (!is_column(p, i))
 			continue;
 		putc_unlocked(',', out);
 		if (measure_known(p, i))
@@ -182,7 +183,7 @@ static void write_head(FILE *out, const struct profile *p)
 	      "stack",
 	      out);
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
-		if (is_column(i))
+		if (is_column(p, i))
 			fprintf(out, ",%s", measures[i].name);
 	for (enum measure_id i = 0; p->estimates.errors && i < MEASURE_COUNT; i++)
 		if (measures[i].errors)

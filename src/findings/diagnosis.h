@@ -40,6 +40,11 @@ int diagnose_growing_site(struct diagnosis *d); /* before the next one: it adds 
 int diagnose_per_instance_cost(struct diagnosis *d);
 int diagnose_growing_samples(struct diagnosis *d); /* the same for a sampled profile */
 int diagnose_temporary_churn(struct diagnosis *d);
+/* From a look at the heap of the process, if there was one */
+int diagnose_leak_unreachable(struct diagnosis *d);
+int diagnose_untouched_memory(struct diagnosis *d);
+int diagnose_fragmentation(struct diagnosis *d);
+int diagnose_duplicate_content(struct diagnosis *d);
 int diagnose_profile_quality(struct diagnosis *d);
 int note_runtime(struct diagnosis *d); /* notes only */
 

@@ -64,13 +64,15 @@ bool module_is_interpreter(const struct profile *p, uint32_t module)
 static bool is_about_storing(enum finding_kind kind)
 {
 	return kind == FINDING_GROWTH_SLACK || kind == FINDING_ALLOCATOR_ROUNDING ||
-	       kind == FINDING_TEMPORARY_CHURN;
+	       kind == FINDING_TEMPORARY_CHURN || kind == FINDING_FRAGMENTATION ||
+	       kind == FINDING_DUPLICATE_CONTENT;
 }
 
 bool finding_is_advice(const struct diagnosis *d, const struct finding *f)
 {
 	if (f->site >= d->p->site_count ||
-	    !(is_about_storing(f->kind) || f->kind == FINDING_PER_INSTANCE_COST))
+	    !(is_about_storing(f->kind) || f->kind == FINDING_PER_INSTANCE_COST ||
+	      f->kind == FINDING_LEAK_UNREACHABLE))
 		return true;
 	uint32_t node = d->named[f->site];
 	return !node_is_nameless(d->p, node) || node >= d->p->stacks.node_count ||

@@ -42,6 +42,10 @@ static const char *const kind_names[FINDING_KINDS] = {
 	[FINDING_GROWING_SITE] = "growing-site",
 	[FINDING_COPIED_RECORDS] = "copied-records",
 	[FINDING_TEMPORARY_CHURN] = "temporary-churn",
+	[FINDING_LEAK_UNREACHABLE] = "leak-unreachable",
+	[FINDING_UNTOUCHED_MEMORY] = "untouched-memory",
+	[FINDING_FRAGMENTATION] = "fragmentation",
+	[FINDING_DUPLICATE_CONTENT] = "duplicate-content",
 	[FINDING_PROFILE_QUALITY] = "profile-quality",
 };
 
@@ -281,6 +285,10 @@ static const struct {
 	{diagnose_per_instance_cost, OF_ONE | OF_EXACT},
 	{diagnose_growing_samples, OF_ALL | OF_SAMPLED},
 	{diagnose_temporary_churn, OF_ONE | OF_EXACT},
+	{diagnose_leak_unreachable, OF_ONE | OF_EXACT},
+	{diagnose_untouched_memory, OF_ONE | OF_EXACT},
+	{diagnose_fragmentation, OF_ONE | OF_EXACT},
+	{diagnose_duplicate_content, OF_ONE | OF_EXACT},
 	{note_runtime, OF_ALL | OF_EXACT | OF_SAMPLED},
 	{diagnose_profile_quality, OF_ALL | OF_EXACT | OF_SAMPLED},
 };

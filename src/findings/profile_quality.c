@@ -270,6 +270,15 @@ static int note_stacks(struct diagnosis *d, struct quality *q, enum flaw flaw, c
 	return draft_add_note(d, &f, ABOUT, false);
 }
 
+/* Whether a perf map named functions of JavaScript (trace_stacks.c). */
+static bool has_javascript(const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		if (strncmp(p->stacks.frames[i].function, "JS:", 3) == 0)
+			return true;
+	return false;
+}
+
 /* What would help where frames are guessed or callers are missing: that depends on the code which has no
  * unwind tables. */
 static const char *unwinding_advice(struct diagnosis *d, struct quality *q, enum flaw flaw)
@@ -281,15 +290,19 @@ static const char *unwinding_advice(struct diagnosis *d, struct quality *q, enum
 		       "of it may be missing or wrong.";
 	const char *name = profile_module_name(d->p, module);
 	if (q->go)
-		return "Go calls C code on a stack of its own, so that Go's callers are missing "
-		       "there. "
-		       "The bytes are right.";
+		return "Go calls C code on a stack of its own, and heft follows that for Go 1.18 "
+		       "to "
+		       "1.26. Here Go's callers are missing. The bytes are right.";
 	if (q->v8)
 		return diagnosis_text(d,
 				      "V8's builtins in %s have no unwind tables, in any build. "
 				      "The bytes are right; "
-				      "only callers outside of them may be wrong.",
-				      name);
+				      "only callers outside of them may be wrong.%s",
+				      name,
+				      has_javascript(d->p) ? ""
+							   : " Its options --perf-basic-prof and "
+							     "--interpreted-frames-native-stack "
+							     "name JavaScript functions.");
 	return diagnosis_text(d, "Build %s with unwind tables (-fasynchronous-unwind-tables).",
 			      name);
 }

@@ -50,6 +50,8 @@ void model_json_command(struct json_writer *w, const struct model_json_limits *l
 /* Members: what was recorded, how, and how it ended. */
 void model_json_run(struct json_writer *w, const struct model_json_limits *l,
 		    const struct profile *p);
+/* "heap": what looks at heaps told beyond sites; nothing if nobody looked. */
+void model_json_heap(struct json_writer *w, const struct profile *p);
 void model_json_totals(struct json_writer *w, const struct profile *p); /* "totals": {} */
 /* Members: the 95 % error of each number that has one, as NAME_error95. */
 void model_json_errors(struct json_writer *w, const struct profile_errors *errors);

@@ -102,6 +102,8 @@ void model_json_run(struct json_writer *w, const struct model_json_limits *l,
 		write_end(w, p->run.end, p->run.exit_status, p->run.signal);
 		if (p->run.attached)
 			json_write_key_bool(w, "attached", true);
+		if (p->run.way)
+			json_write_key_string(w, "way", p->run.way);
 		if (p->run.oom_killed)
 			json_write_key_bool(w, "oom_killed", true);
 		write_if(w, p->run.memory_limit_bytes != 0, "memory_limit_bytes",
@@ -165,6 +167,9 @@ static void write_totals(struct json_writer *w, const struct model_json_limits *
 		uint64_t value = measure_of_totals(t, i);
 		if (!measures[i].totals || !model_json_wants(l, i) || (!all && needs_events(i)))
 			continue;
+		/* What is mapped is known of all processes together. */
+		if (measures[i].needs & PROFILE_HAS_MAPPED && t != &p->totals)
+			continue;
 		write_if(w, is_shown(p, i, value), measures[i].name, value);
 		/* The program ended before anybody looked. */
 		if (i == MEASURE_PEAK_RSS_BYTES && !value && p->run.has & PROFILE_HAS_FREES) {
@@ -181,6 +186,24 @@ void model_json_totals(struct json_writer *w, const struct profile *p)
 {
 	write_totals(w, NULL, p, &p->totals,
 		     p->estimates.errors ? &p->estimates.total_errors : NULL, true);
+}
+
+void model_json_heap(struct json_writer *w, const struct profile *p)
+{
+	const struct profile_heap *h = &p->heap;
+	if (!h->parts && !h->note)
+		return;
+	json_write_key(w, "heap");
+	json_write_object(w);
+	json_write_key_uint(w, "took_ns", h->took_ns);
+	if (p->run.has & PROFILE_HAS_PINNED) {
+		json_write_key_uint(w, "heap_bytes", h->heap_bytes);
+		json_write_key_uint(w, "pinned_bytes", h->pinned_bytes);
+		json_write_key_uint(w, "releasable_bytes", h->releasable_bytes);
+		json_write_key_uint(w, "trim_bytes", h->trim_bytes);
+	}
+	json_write_key_string(w, "note", h->note ? h->note : "");
+	json_write_object_end(w);
 }
 
 void model_json_image(struct json_writer *w, const struct model_json_limits *l,

@@ -167,6 +167,19 @@ void metrics_write_state(FILE *out, const struct source_state *state)
 		"# HELP heft_agent_worker_failures_total Workers that hung, died or took too much "
 		"memory.\n"
 		"# TYPE heft_agent_worker_failures_total counter\n"
-		"heft_agent_worker_failures_total %" PRIu64 "\n",
-		state->processes, state->refused, state->workers, state->killed);
+		"heft_agent_worker_failures_total %" PRIu64 "\n"
+		"# HELP heft_agent_attached_processes Programs that the agent is attached to by a "
+		"rule (--attach-exe).\n"
+		"# TYPE heft_agent_attached_processes gauge\n"
+		"heft_agent_attached_processes %" PRIu32 "\n"
+		"# HELP heft_agent_attaches_total Programs that the agent has attached to by a "
+		"rule.\n"
+		"# TYPE heft_agent_attaches_total counter\n"
+		"heft_agent_attaches_total %" PRIu64 "\n"
+		"# HELP heft_agent_attach_refusals_total Programs that a rule matches and that the "
+		"agent could not attach to.\n"
+		"# TYPE heft_agent_attach_refusals_total counter\n"
+		"heft_agent_attach_refusals_total %" PRIu64 "\n",
+		state->processes, state->refused, state->workers, state->killed, state->attached,
+		state->attached_ever, state->attach_refused);
 }

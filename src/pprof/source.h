@@ -43,8 +43,11 @@ struct source_process {
 /* What serves the processes, beside them */
 struct source_state {
 	uint32_t processes, workers;
-	uint64_t refused; /* processes that are not profiled, because there is no place for more */
-	uint64_t killed;  /* workers that hung, died or grew */
+	uint64_t refused;  /* processes that are not profiled, because there is no place for more */
+	uint64_t killed;   /* workers that hung, died or grew */
+	uint32_t attached; /* programs that the agent is attached to by rule, */
+	uint64_t attached_ever;  /* how often it was, */
+	uint64_t attach_refused; /* and programs that it could not attach to */
 };
 
 /* What to switch; what has no `set_` stays */

@@ -30,10 +30,26 @@ enum measure_id {
 	MEASURE_FREES,
 	MEASURE_TEMPORARY,
 	MEASURE_CROSS_THREAD_FREES,
+	MEASURE_MAPPED_BYTES,
+	MEASURE_MAPPED_PIECES,
+	MEASURE_MAPPED_LEFT_BYTES,
 	MEASURE_LIFETIME, /* mean */
 	MEASURE_LIFETIME_P50,
 	MEASURE_LIFETIME_P99,
 	MEASURE_LIFETIME_MAX,
+	MEASURE_UNREACHABLE_BYTES,
+	MEASURE_UNREACHABLE_BLOCKS,
+	MEASURE_INDIRECT_BYTES,
+	MEASURE_INDIRECT_BLOCKS,
+	MEASURE_HELD_BYTES,
+	MEASURE_HELD_BLOCKS,
+	MEASURE_UNTOUCHED_BYTES,
+	MEASURE_UNTOUCHED_BLOCKS,
+	MEASURE_DUPLICATE_BYTES,
+	MEASURE_DUPLICATE_BLOCKS,
+	MEASURE_ZERO_BYTES,
+	MEASURE_ZERO_BLOCKS,
+	MEASURE_PINNED_BYTES,
 	MEASURE_THREADS,
 	MEASURE_DROPPED,
 	MEASURE_PEAK_RSS_BYTES,
@@ -81,7 +97,7 @@ enum measure_id measure_of_option(const char *option);
 
 /* "bytes", "count", "ns" */
 const char *measure_unit_name(enum measure_id id);
-/* Whether two runs are compared by it: what can be chosen and is not of a window. */
+/* Whether two runs are compared by it: what can be chosen, is not of a window and need not be asked for. */
 bool measure_is_compared(enum measure_id id);
 /* Whether the input that a profile came from tells it. */
 bool measure_known(const struct profile *p, enum measure_id id);

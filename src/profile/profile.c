@@ -10,6 +10,7 @@
 
 #include "hosted/compare.h"
 #include "hosted/hash_index.h"
+#include "hosted/ledger.h"
 #include "hosted/vector.h"
 #include "profile/user_frame.h"
 
@@ -68,6 +69,9 @@ void profile_free(struct profile *p)
 	free(p->threads);
 	free(p->processes);
 	free(p->notes);
+	for (uint32_t i = 0; i < p->ledger_count; i++)
+		ledger_fini(&p->ledgers[i]);
+	free(p->ledgers);
 	free(p->behaviour.lifetimes);
 	free(p->estimates.errors);
 	free(p->estimates.spreads);
@@ -447,6 +451,17 @@ const char *profile_via_name(uint32_t via)
 		[PROFILE_VIA_REALLOCARRAY] = "reallocarray",
 		[PROFILE_VIA_NEW] = "operator new",
 		[PROFILE_VIA_NEW_ARRAY] = "operator new[]",
+		[PROFILE_VIA_FREE] = "free",
+#define OWN_NAME(family, name, hook, size, count, old, twin) name,
+		HEFT_OWN_ALLOCATING(OWN_NAME)
+#undef OWN_NAME
+			[PROFILE_VIA_MAPS] = "mmap",
+		"munmap",
+		"mremap",
+		"brk",
+		"madvise",
+		"shmat",
+		"shmdt",
 	};
 	return via < PROFILE_VIA_COUNT ? names[via] : "unknown";
 }

@@ -13,9 +13,11 @@
 #ifndef HEFT_PROFILE_PROFILE_H
 #define HEFT_PROFILE_PROFILE_H
 
+#include "base/own_functions.h"
 #include "hosted/end_words.h"
 #include "hosted/error.h"
 #include "hosted/name_pool.h"
+#include "profile/profile_look.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,7 +90,11 @@ enum profile_via {
 	PROFILE_VIA_REALLOCARRAY,
 	PROFILE_VIA_NEW,
 	PROFILE_VIA_NEW_ARRAY,
-	PROFILE_VIA_COUNT,
+	PROFILE_VIA_FREE, /* no site has it */
+	PROFILE_VIA_OWN,  /* from here on: HEFT_OWN_ALLOCATING, in that order */
+	/* From here on: calls that map memory (enum trace_map_call). Only with PROFILE_HAS_MAPPED */
+	PROFILE_VIA_MAPS = PROFILE_VIA_OWN + HEFT_OWN_VIA_COUNT,
+	PROFILE_VIA_COUNT = PROFILE_VIA_MAPS + 7,
 	PROFILE_VIA_UNKNOWN = PROFILE_VIA_COUNT /* the format does not say */
 };
 const char *profile_via_name(uint32_t via);
@@ -122,7 +128,10 @@ struct profile_site {
 	uint64_t peak_slack_bytes;          /* usable - requested of what was live at the peak */
 	uint64_t start_bytes, start_blocks; /* live when the selected window began; 0 without one */
 	uint64_t temporary, cross_thread_frees;
+	uint64_t mapped_bytes, mapped_pieces; /* when most was mapped in all; PROFILE_HAS_MAPPED */
+	uint64_t mapped_left_bytes;           /* still mapped when its process ended */
 	struct profile_lifetime lifetime;
+	struct profile_look look;
 	uint32_t handover, waits, growth; /* indices into the profile's arrays, or PROFILE_NONE */
 	uint32_t history; /* row of the profile's history, or PROFILE_NONE: never large */
 	uint32_t release_first, release_count; /* in the profile's releases, most frequent first */
@@ -239,6 +248,8 @@ struct profile_totals {
 	uint64_t temporary, threads, dropped, peak_rss_bytes, unknown_frees;
 	uint64_t older_frees;          /* frees of blocks from before heft was attached */
 	uint64_t peak_anonymous_bytes; /* resident memory that is no file's; 0: not known */
+	uint64_t mapped_bytes, mapped_pieces, mapped_left_bytes; /* as of sites */
+	struct profile_look look;
 };
 
 /* How certain the numbers of a sampled profile are: the true one lies within plus or minus this with
@@ -344,8 +355,7 @@ struct profile_note {
 	uint32_t count; /* how many that said the same it stands for; the text says it too */
 };
 
-/* What the file has that a profile came from. Reports and exporters leave other numbers out instead of
- * showing 0. */
+/* What the file has that a profile came from. Reports and exporters leave out other numbers. */
 enum profile_has {
 	PROFILE_HAS_PEAK = 1,       /* peak_bytes, peak_blocks of sites and totals */
 	PROFILE_HAS_LIVE = 2,       /* live_bytes, live_blocks, left_bytes, left_blocks */
@@ -360,8 +370,14 @@ enum profile_has {
 	PROFILE_HAS_MEAN_LIFETIME = 1024, /* lifetime.mean_ns */
 	PROFILE_HAS_OWN_PEAK = 2048,      /* own_peak_bytes */
 	PROFILE_HAS_ALL = 4095,
-	/* The other way round, since hardly any file lacks them: it has live and peak bytes, but not how
-	 * many blocks those are. */
+	/* What looks at heaps told (--leaks) */
+	PROFILE_HAS_REACHABLE = 8192, /* look.unreachable, .indirect, .held */
+	PROFILE_HAS_TOUCHED = 16384,  /* look.untouched */
+	PROFILE_HAS_EQUAL = 32768,    /* look.duplicate, .zero */
+	PROFILE_HAS_PINNED = 65536,   /* look.pinned */
+	PROFILE_HAS_MAPPED =
+		131072, /* mapped_bytes and its kin; if asked for (profile_selection) */
+	/* The other way round, since hardly any file lacks them: how many blocks live and peak bytes are */
 	PROFILE_LACKS_BLOCKS = 4096,
 };
 
@@ -389,6 +405,7 @@ struct profile_run {
 	int32_t exit_status, signal;
 	bool attached;        /* heft came while it ran: older blocks are not in the profile, */
 	bool older_listed;    /* or are a site of their own */
+	const char *way;      /* "preload" or "entry": how heft got into it; NULL: not known */
 	bool oom_killed;      /* by the kernel, for lack of memory */
 	bool limit_is_cgroup; /* the limit is its cgroup's, not all of the machine's memory */
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
@@ -453,6 +470,7 @@ struct profile_recorded {
 	uint32_t site_count;
 };
 
+struct ledger;
 struct profile {
 	struct name_pool *names;
 	struct profile_index *index;
@@ -470,8 +488,11 @@ struct profile {
 	struct profile_totals totals;
 	struct profile_behaviour behaviour;
 	struct profile_estimates estimates;
+	struct profile_heap heap;
 	struct profile_note *notes;
 	uint32_t note_count;
+	struct ledger *ledgers; /* of the processes here, in order of time */
+	uint32_t ledger_count;
 	const char *unseen; /* a note that most of its memory is not recorded, or NULL */
 	/* The processes that findings look at, in an exact recording of several (trace_judge.c). */
 	struct profile_judged *judged;
@@ -566,14 +587,13 @@ static inline const struct profile_frame *profile_node_frame(const struct profil
 }
 struct how_ended profile_how_ended(const struct profile *p); /* the recorded command */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */
-/* The innermost user frame of a stack. A stack without one has its innermost plumbing, or its outermost
- * wrapper, or else its innermost frame; PROFILE_NONE without a stack. */
+/* The innermost user frame of a stack. Without one: its innermost plumbing, or its outermost wrapper, or else its innermost
+ * frame; PROFILE_NONE without a stack. */
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node);
-/* Works it out for all nodes at once: stacks may be as deep as there are sites. To be called whenever it
- * was decided which frames are the user's. */
+/* Works it out for all nodes at once. To be called whenever it was decided which frames are the user's. */
 void profile_find_user_nodes(struct profile *p);
-/* The address of a frame on the recorded stack of a site, and whether it is inlined there. Begin with
- * the site's node and call, then go from caller to caller: *call moves along. */
+/* The address of a frame on the recorded stack of a site, and whether it is inlined there. Begin with the site's node and
+ * call, then go from caller to caller: *call moves along. */
 uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,
 			       bool *inlined);
 

@@ -14,9 +14,11 @@
  * of its events is checked before it is used. */
 #include "profile/profile_from_trace.h"
 
+#include "hosted/ledger.h"
 #include "profile/missing_symbols.h"
 #include "profile/process_images.h"
 #include "profile/trace_load.h"
+#include "profile/trace_looks.h"
 #include "profile/trace_notes.h"
 #include "profile/trace_unseen.h"
 #include "profile/user_frame.h"
@@ -85,6 +87,32 @@ static int add_silent_threads(struct load *l)
 static int load_notes(struct load *l)
 {
 	return trace_notes_load(l->p, l->c, l->processes);
+}
+
+static bool has_process(const struct profile *p, int32_t pid)
+{
+	for (uint32_t i = 0; i < p->process_count; i++)
+		if (p->processes[i].pid == pid)
+			return true;
+	return false;
+}
+
+static int load_ledgers(struct load *l)
+{
+	struct profile *p = l->p;
+	int rc = 0;
+	if (!l->c->ledger_count)
+		return 0;
+	p->ledgers = calloc(l->c->ledger_count, sizeof *p->ledgers);
+	if (!p->ledgers)
+		return HEFT_ENOMEM;
+	for (size_t i = 0; i < l->c->ledger_count && !rc; i++) {
+		if (!has_process(p, l->c->ledgers[i].pid))
+			continue;
+		rc = ledger_copy(&p->ledgers[p->ledger_count], &l->c->ledgers[i]);
+		p->ledger_count += !rc;
+	}
+	return rc;
 }
 
 static int load_errors(struct load *l)
@@ -174,13 +202,16 @@ static int load_whole(struct load *l)
 		trace_load_threads,
 		add_silent_threads,
 		load_notes,
+		load_ledgers,
 		trace_load_modules,
+		trace_load_mapped,
 		trace_load_sites,
 		trace_load_totals,
 		load_errors,
 		trace_load_unseen,
 		name_user_frames,
 		load_process_totals,
+		trace_looks_processes,
 		trace_load_history,
 		trace_load_sizes,
 		trace_load_firsts,
@@ -212,6 +243,8 @@ static void load_fini(struct load *l)
 	trace_split_free(l->split);
 	free(l->sizes);
 	tally_fini(&l->replayed);
+	tally_fini(&l->mapped);
+	free(l->map_calls);
 }
 
 /* r: for events; NULL if c has samples, which are not replayed. */
@@ -225,6 +258,7 @@ static int load_all(struct profile **out, struct trace_reader *r, const struct t
 		err->message[0] = 0;
 	l.tally = c->tally;
 	tally_init(&l.replayed);
+	tally_init(&l.mapped);
 	int rc = load_whole(&l);
 	load_fini(&l);
 	if (rc == 0) {

@@ -20,7 +20,7 @@ struct profile_selection {
 	const char *thread;      /* NULL: all. blocks allocated by threads of this name or tid */
 	bool has_window;         /* only what happened in [from_ns, to_ns] */
 	uint64_t from_ns, to_ns; /* equal: the instant, what was live then; counts are up to it */
-	/* Each of the next five replays all events. */
+	/* Each of the next six replays all events. */
 	bool process_totals; /* also live bytes and temporaries of each process, if there are several */
 	bool history;        /* also behaviour.history, if processes are chosen */
 	/* Also profile.judged, if there are several processes and at most this many events: for
@@ -31,6 +31,9 @@ struct profile_selection {
 	bool by_process;
 	enum process_merging merging;
 	bool sizes; /* also behaviour.sizes */
+	/* Also what is mapped (PROFILE_HAS_MAPPED), with sites of its own; map_events: also sites that only give
+	 * memory back. */
+	bool mapped, map_events;
 	bool apart; /* stacks are not merged (chosen.apart): for formats with addresses */
 	bool calls; /* also stacks.calls: for formats with merged stacks and addresses */
 	/* For a scrape: no estimates.ages and births (sorting 100,000 samples is half of its time), and no

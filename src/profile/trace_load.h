@@ -36,7 +36,10 @@ struct load {
 	uint32_t last_count;    /* sites beyond have nothing left */
 	struct profile_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
-	uint64_t sizes_from_ns;            /* when the window begins; 0: it has begun */
+	uint64_t sizes_from_ns; /* when the window begins; 0: it has begun */
+	struct tally mapped;    /* of mapped memory, by site; empty: it was not asked for */
+	uint8_t *
+		map_calls; /* by site: the first call that mapped there, plus 1; 0: none did. Or NULL */
 	const struct behaviour *behaviour; /* of the part, by its sites; NULL: the recording's */
 };
 
@@ -68,6 +71,8 @@ int trace_load_modules(struct load *l);
 int trace_load_meta(struct load *l);
 int trace_load_processes(struct load *l);
 int trace_load_threads(struct load *l);
+/* What is mapped, by site (trace_mapped.c). */
+int trace_load_mapped(struct load *l);
 /* Stacks, and sites with their measures (trace_sites.c). */
 int trace_load_sites(struct load *l);
 int trace_load_totals(struct load *l);

@@ -9,6 +9,7 @@
 #include "profile/measure.h"
 #include "profile/process_images.h"
 #include "profile/trace_behaviour.h"
+#include "profile/trace_looks.h"
 #include "profile/trace_resident.h"
 #include "profile/trace_stacks.h"
 
@@ -24,7 +25,9 @@ static bool site_is_empty(const struct load *l, uint32_t site)
 	const struct tally_site *s = &l->tally->sites[site];
 	return !s->allocations && !s->reallocations && !s->frees && !s->live_blocks &&
 	       !s->end_blocks && !s->peak_blocks &&
-	       !(l->start && site < l->start_count && l->start[site].blocks);
+	       !(l->start && site < l->start_count && l->start[site].blocks) &&
+	       !(l->map_calls && (l->sel->map_events ? l->map_calls[site] != 0
+						     : l->mapped.sites[site].allocations != 0));
 }
 
 static size_t want_stack(const struct trace_contents *c, uint32_t node, bool *wanted)
@@ -59,8 +62,10 @@ static int add_site(struct load *l, uint32_t site, uint32_t node, uint32_t *id)
 	uint32_t labels = l->split ? l->split->labels[l->split->sites[site].group] : PROFILE_NONE;
 	/* A stack without its inner end does not show the allocation function. */
 	bool lost = s->node < l->c->node_count && (l->c->nodes[s->node].flags & TRACE_FRAME_LOST);
-	return profile_add_labelled_site(l->p, node, lost ? PROFILE_VIA_UNKNOWN : s->via, labels,
-					 id);
+	uint32_t via = lost ? PROFILE_VIA_UNKNOWN : s->via;
+	if (via == TRACE_VIA_FREE && l->map_calls && l->map_calls[site])
+		via = PROFILE_VIA_MAPS + l->map_calls[site] - 1u;
+	return profile_add_labelled_site(l->p, node, via, labels, id);
 }
 
 /* Decides which sites become sites of the profile, and so which stacks are symbolised. */
@@ -126,6 +131,12 @@ static void add_measures(const struct load *l, struct profile_site *to, uint32_t
 	to->own_peak_bytes += s->own_peak_bytes;
 	to->temporary += s->temporary;
 	to->cross_thread_frees += s->cross_thread_frees;
+	if (l->map_calls) {
+		const struct tally_site *m = &l->mapped.sites[site];
+		to->mapped_bytes += m->peak_bytes;
+		to->mapped_pieces += m->peak_blocks;
+		to->mapped_left_bytes += saturating_add(m->live_bytes, m->end_bytes);
+	}
 	if (l->start) {
 		to->start_bytes += l->start[site].bytes;
 		to->start_blocks += l->start[site].blocks;
@@ -374,6 +385,8 @@ int trace_load_sites(struct load *l)
 		fill_site(l, &w, id);
 	if (rc == 0)
 		rc = order_sites(l, &w);
+	if (rc == 0)
+		rc = trace_looks_sites(l, w.final);
 	if (rc == 0 && behaves)
 		rc = trace_behaviour_load(p, l->c, w.final, w.nodes, l->thread_ids);
 	if (rc == 0 && l->behaviour)
@@ -413,6 +426,9 @@ int trace_load_totals(struct load *l)
 		t->unknown_frees += p->processes[i].totals.unknown_frees;
 		t->older_frees += p->processes[i].totals.older_frees;
 	}
+	int rc = trace_looks_totals(l);
+	if (rc)
+		return rc;
 	return trace_resident_peak(p, l->c, l->processes, trace_counts_from(l),
 				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
 }

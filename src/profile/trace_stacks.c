@@ -138,16 +138,15 @@ struct name_sources {
 	uint32_t map_count;
 };
 
-/* Blocks that a program had before heft was attached */
-static int name_older(struct profile *p, struct places *ps, struct place **order, uint32_t count)
+/* Places that are none in code */
+static int name_place(struct profile *p, struct places *ps, struct place **order, uint32_t count,
+		      const char *name)
 {
-	struct symbol_frame frame = {
-		.function = name_pool_add(p->names, "before heft was attached")};
+	struct symbol_frame frame = {.function = name_pool_add(p->names, name)};
 	const struct symbol_query q = {.frames = &frame, .frame_count = 1};
 	int rc = frame.function ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		rc = keep_place(p, ps, order[i], &q);
-	p->run.older_listed = true;
 	return rc;
 }
 
@@ -158,8 +157,12 @@ static int symbolise_module(struct profile *p, struct places *ps, struct place *
 	struct profile_module *pm = &p->stacks.modules[order[0]->module];
 	struct symbol_module_id id = {pm->path, pm->build_id, pm->build_id_len};
 	struct symbol_outcome outcome;
-	if (strcmp(pm->path, TRACE_OLDER_MODULE) == 0)
-		return name_older(p, ps, order, count);
+	if (strcmp(pm->path, TRACE_OLDER_MODULE) == 0) {
+		p->run.older_listed = true;
+		return name_place(p, ps, order, count, "before heft was attached");
+	}
+	if (strcmp(pm->path, TRACE_BREAK_MODULE) == 0)
+		return name_place(p, ps, order, count, "the heap of malloc (brk)");
 	struct symbol_query *queries = calloc(count, sizeof *queries);
 	if (!queries)
 		return HEFT_ENOMEM;
@@ -192,6 +195,51 @@ static int split_python(struct profile *p, struct symbol_frame *frame)
 	return frame->file && frame->function ? 0 : HEFT_ENOMEM;
 }
 
+/* Takes ":NUMBER" from the end of the text; 0: there is none. */
+static uint32_t take_number(const char *text, size_t *length)
+{
+	size_t at = *length;
+	while (at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9')
+		at--;
+	if (at == *length || *length - at > 9 || at < 2 || text[at - 1] != ':')
+		return 0;
+	*length = at - 1;
+	return (uint32_t)strtoul(text + at, NULL, 10);
+}
+
+/* V8 (--perf-basic-prof) says "JS:*name file:line:column", where the star is one of several marks of who compiled
+ * it; older ones say "LazyCompile:". Becomes the function "JS:name". */
+static int split_javascript(struct profile *p, struct symbol_frame *frame)
+{
+	static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:"};
+	const char *name = NULL, *file = NULL;
+	for (size_t i = 0; frame->function && i < sizeof kinds / sizeof *kinds; i++)
+		if (strncmp(frame->function, kinds[i], strlen(kinds[i])) == 0)
+			name = frame->function + strlen(kinds[i]);
+	if (!name || !strchr("~^+*", *name) || !*name)
+		return 0;
+	size_t length = strlen(++name);
+	/* Names and files may both have spaces: a file begins with a word that no name has. */
+	static const char *const starts[] = {" /", " node:", " file:"};
+	for (size_t i = 0; i < sizeof starts / sizeof *starts && !file; i++)
+		file = strstr(name, starts[i]);
+	if (!file)
+		file = strrchr(name, ' ');
+	if (!file || !take_number(name, &length))
+		return 0;
+	frame->line = take_number(name, &length);
+	if (!frame->line || name + length <= file + 1)
+		return 0;
+	char *function;
+	int chars = file > name ? (int)(file - name) : (int)strlen("(anonymous)");
+	if (asprintf(&function, "JS:%.*s", chars, file > name ? name : "(anonymous)") < 0)
+		return HEFT_ENOMEM;
+	frame->file = name_pool_add_n(p->names, file + 1, (size_t)(name + length - file - 1));
+	frame->function = name_pool_add(p->names, function);
+	free(function);
+	return frame->file && frame->function ? 0 : HEFT_ENOMEM;
+}
+
 /* Code of no module: what a compiler inside the program said of it. A recording of several
  * processes does not tell whose it was: a name is taken only if no map says otherwise. */
 static int symbolise_unknown(struct profile *p, struct places *ps, struct place **order,
@@ -210,6 +258,8 @@ static int symbolise_unknown(struct profile *p, struct places *ps, struct place 
 		const struct symbol_query q = {.frames = &frame, .frame_count = 1};
 		if (rc == 0)
 			rc = split_python(p, &frame);
+		if (rc == 0)
+			rc = split_javascript(p, &frame);
 		if (rc == 0)
 			rc = keep_place(p, ps, order[i], name && same ? &q : NULL);
 	}

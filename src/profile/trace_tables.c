@@ -85,6 +85,9 @@ int trace_load_meta(struct load *l)
 	p->run.memory_limit_bytes = c->meta.memory_limit_bytes;
 	p->run.limit_is_cgroup = c->meta.limit_is_cgroup;
 	p->run.attached = c->meta.attached;
+	p->run.way = c->meta.way == TRACE_WAY_PRELOAD ? "preload"
+		     : c->meta.way == TRACE_WAY_ENTRY ? "entry"
+						      : NULL;
 	p->run.complete = c->complete;
 	p->run.cut_offset = c->cut_offset;
 	p->run.file_bytes = c->file_bytes;

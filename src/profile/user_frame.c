@@ -63,13 +63,26 @@ struct frame_rules {
 
 /* ---- matching */
 
+/* The first place from `text` on where what follows a star can begin; NULL: there is none. Names have thousands of
+ * letters in C++, so they are not looked at one by one. */
+static const char *first_place(const char *star, const char *text)
+{
+	if (*star == '\\' && star[1])
+		return strchr(text, star[1]);
+	return *star == '*' || *star == '?' ? text : strchr(text, *star);
+}
+
 static bool glob_matches(const char *pattern, const char *text)
 {
 	const char *star = NULL, *retry = NULL;
 	for (;;) {
 		if (*pattern == '*') {
 			star = ++pattern;
-			retry = text;
+			if (!*star)
+				return true;
+			text = retry = first_place(star, text);
+			if (!text)
+				return false;
 			continue;
 		}
 		bool escaped = *pattern == '\\' && pattern[1];
@@ -84,7 +97,9 @@ static bool glob_matches(const char *pattern, const char *text)
 		if (!star || !*retry)
 			return false;
 		pattern = star;
-		text = ++retry;
+		text = retry = first_place(star, retry + 1);
+		if (!text)
+			return false;
 	}
 }
 
@@ -206,6 +221,33 @@ static bool is_python_code(const struct profile_frame *f)
 	return f->module == PROFILE_NONE && strncmp(f->function, "py::", 4) == 0;
 }
 
+/* Node's own library is JavaScript, too. */
+static bool is_javascript_code(const struct profile_frame *f)
+{
+	return f->module == PROFILE_NONE && strncmp(f->function, "JS:", 3) == 0;
+}
+
+static bool is_node_module(const char *path)
+{
+	const char *name = name_of(path);
+	return strcmp(name, "node") == 0 || strcmp(name, "nodejs") == 0 ||
+	       strncmp(name, "libnode.so", 10) == 0;
+}
+
+/* A JVM says "type package.Class.method(types)" (-XX:+DumpPerfMapAtExit). Its other code has other names. */
+static bool is_java_code(const struct profile_frame *f)
+{
+	size_t length = strlen(f->function);
+	return f->module == PROFILE_NONE && length && f->function[length - 1] == ')' &&
+	       strchr(f->function, '.') && strchr(f->function, ' ') && !is_javascript_code(f) &&
+	       !is_python_code(f);
+}
+
+static bool is_java_module(const char *path)
+{
+	return strcmp(name_of(path), "libjvm.so") == 0 || strstr(path, "/jvm/");
+}
+
 /* The interpreter, and extension modules that are installed and not the user's own. */
 static bool is_python_module(const char *path)
 {
@@ -217,33 +259,43 @@ static bool is_python_module(const char *path)
 		strstr(path, "/dist-packages/"));
 }
 
-/* Where Python functions have frames, these are the user's code, and the interpreter is plumbing. */
-static void fold_interpreter(struct profile *p)
+struct interpreter {
+	bool (*is_code)(const struct profile_frame *f);
+	bool (*is_module)(const char *path);
+};
+static const struct interpreter interpreters[] = {
+	{is_python_code, is_python_module},
+	{is_javascript_code, is_node_module},
+	{is_java_code, is_java_module},
+};
+
+/* Where functions of an interpreted language have frames, these are the user's code, and the interpreter is
+ * plumbing. */
+static void fold_interpreter(struct profile *p, const struct interpreter *by)
 {
 	bool any = false;
 	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
-		if (is_python_code(&p->stacks.frames[i]) && p->stacks.frames[i].user)
+		if (by->is_code(&p->stacks.frames[i]) && p->stacks.frames[i].user)
 			any = p->stacks.frames[i].kept = true;
-	bool *of_python = any ? calloc((size_t)p->stacks.module_count + 1, sizeof *of_python)
-			      : NULL;
-	if (!of_python)
+	bool *inside = any ? calloc((size_t)p->stacks.module_count + 1, sizeof *inside) : NULL;
+	if (!inside)
 		return;
 	for (uint32_t i = 0; i < p->stacks.module_count; i++)
-		of_python[i] = is_python_module(p->stacks.modules[i].path);
+		inside[i] = by->is_module(p->stacks.modules[i].path);
 	for (uint32_t i = 0; i < p->stacks.frame_count; i++) {
 		struct profile_frame *f = &p->stacks.frames[i];
-		if (f->module < p->stacks.module_count && of_python[f->module] && f->user &&
-		    !f->kept)
+		if (f->module < p->stacks.module_count && inside[f->module] && f->user && !f->kept)
 			set_frame(f, FRAME_PLUMBING);
 	}
-	free(of_python);
+	free(inside);
 }
 
 void user_frame_find_machinery(struct profile *p)
 {
 	if (p->stacks.lender)
 		return;
-	fold_interpreter(p);
+	for (size_t i = 0; i < sizeof interpreters / sizeof *interpreters; i++)
+		fold_interpreter(p, &interpreters[i]);
 	wrapper_frames_find(p);
 	profile_find_user_nodes(p);
 }

@@ -248,6 +248,7 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 		}
 	while (d->heap_count && d->heap[0]->next_tsc <= watermark)
 		watermark = merge_some(d, watermark);
+	d->watermark = watermark;
 	drain_flush(d);
 	for (size_t i = 0; i < count; i++)
 		if (!recorded(processes[i])->done && !processes[i]->view.corrupt)

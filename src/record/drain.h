@@ -22,6 +22,7 @@ struct drain {
 	/* Fills batch. failed: the recording ends, the program goes on. */
 	struct reorder_output out;
 	uint64_t event_total;
+	uint64_t watermark; /* of the last round: everything up to this stamp was read */
 	bool no_membarrier;
 	_Atomic uint64_t steps; /* of work done: the heartbeat looks at it */
 };
@@ -41,6 +42,10 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 void drain_process_end(struct drain *d, struct process *p);
 /* Adds up and writes the events that are in the batch. */
 void drain_flush(struct drain *d);
+
+/* drain_mapping.c: writes a call that maps memory, which s stands at. HEFT_EFORMAT: it makes no sense. */
+int drain_mapping(struct drain *d, struct recorded_process *p, struct stream *s,
+		  const struct stream_record *rec);
 
 /* Something was done: programs that wait for the drain do so with reason. */
 static inline void drain_step(struct drain *d)

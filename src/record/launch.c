@@ -1,6 +1,7 @@
 /* Looking before leaping: what a command is, before it is run. The kernel and the dynamic loader
  * ignore LD_PRELOAD silently (static programs, AT_SECURE) or fail with a bare errno (wrong
- * architecture, missing interpreter); a user is owed the reason and a way out.
+ * architecture, missing interpreter); a user is owed the reason and a way out. Where nothing can be
+ * preloaded, heft sets its hooks at the entries of malloc and its siblings when the program starts.
  *
  * The search follows glibc's execvp: a name with a slash is taken as it is, else each directory of
  * PATH is tried, and "permission denied" is remembered but does not end the search. A script is
@@ -8,11 +9,14 @@
  * here can change before the exec: that is no security check, the exec decides. */
 #include "record/launch.h"
 
+#include "hosted/map_guard.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -102,9 +106,16 @@ static int find_command(const char *cmd, char path[PATH_MAX], struct heft_error 
 	return heft_fail(err, HEFT_ENOTFOUND, "%s: no such command in PATH", cmd);
 }
 
+static void take_entry(struct launch_plan *plan, const char *why)
+{
+	plan->way = LAUNCH_ENTRY;
+	plan->why = why;
+}
+
 /* ---- privileges: AT_SECURE makes the loader ignore LD_PRELOAD */
 
-static int check_privileges(const char *path, int fd, struct heft_error *err)
+static int check_privileges(const char *path, int fd, struct launch_plan *plan,
+			    struct heft_error *err)
 {
 	struct stat st;
 	struct statvfs fs;
@@ -127,6 +138,11 @@ static int check_privileges(const char *path, int fd, struct heft_error *err)
 		what = "has file capabilities";
 	if (!what)
 		return 0;
+	/* Root may trace it, and it keeps its privileges then. For others the kernel takes them away. */
+	if (plan->via != LAUNCH_VIA_PRELOAD && getuid() == 0) {
+		take_entry(plan, what);
+		return 0;
+	}
 	const char *name = strrchr(path, '/');
 
 	return heft_fail(err, HEFT_EREFUSED,
@@ -209,6 +225,7 @@ static int inspect_script(const char *path, const uint8_t *file, size_t size,
 	strcpy(interpreter, name);
 	if (strcmp(base ? base + 1 : name, "env") == 0 && env_command(words, &command)) {
 		int status = find_command(command, interpreter, &why);
+		plan->execs++;
 
 		if (status)
 			return heft_fail(err, status, "%s: its #! line asks env for %s", path,
@@ -240,11 +257,100 @@ static bool is_loader(const char *path)
 	return base && strncmp(base, "/ld-linux", 9) == 0;
 }
 
+/* Whether a file has a text. What is not there, or cannot be read, has none. */
+static bool file_has(const char *path, const char *text, size_t bytes)
+{
+	struct stat st;
+	bool found = false;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	void *file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (file == MAP_FAILED)
+		return false;
+	if (map_guard_add(file, (size_t)st.st_size)) {
+		found = memmem(file, (size_t)st.st_size, text, bytes) != NULL;
+		map_guard_remove(file);
+	}
+	munmap(file, (size_t)st.st_size);
+	return found;
+}
+
+/* heft's library needs _dl_find_object, which came with this version; the loader has the version's name. */
+static bool is_new_glibc(const char *loader)
+{
+	static const char needed[] = "GLIBC_2.35";
+	return file_has(loader, needed, sizeof needed);
+}
+
+/* Programs that are linked statically with glibc have the names of its tunables. Those of other C libraries may execute
+ * programs of these, whose loaders fail over heft's library. */
+static bool is_static_glibc(const char *path)
+{
+	static const char tunable[] = "glibc.malloc.";
+	return file_has(path, tunable, sizeof tunable - 1);
+}
+
+static int inspect_static(const char *path, struct launch_plan *plan, struct heft_error *err)
+{
+	if (plan->via != LAUNCH_VIA_PRELOAD) {
+		take_entry(plan, "is statically linked");
+		plan->may_preload = is_static_glibc(path);
+		return 0;
+	}
+	return heft_fail(err, HEFT_EREFUSED,
+			 "%s is statically linked: no library can be preloaded into it\n"
+			 "Run it with --via=auto.",
+			 path);
+}
+
+/* Another C library than heft's own */
+static int inspect_libc(const char *path, const struct elf_facts *facts, struct launch_plan *plan,
+			struct heft_error *err)
+{
+	const char *loader = strrchr(facts->interpreter, '/');
+	const bool musl = loader && strncmp(loader, "/ld-musl", 8) == 0;
+	const char *what = musl ? "is linked with musl" : NULL;
+	if (loader && strncmp(loader, "/linker64", 9) == 0)
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"%s is linked with bionic (loader %s); heft's library needs glibc\n"
+			"build it for glibc (Rust: --target x86_64-unknown-linux-gnu)",
+			path, facts->interpreter);
+	if (loader && strncmp(loader, "/ld-linux", 9) == 0 && !is_new_glibc(facts->interpreter))
+		what = "has a glibc older than 2.35";
+	if (!what)
+		return 0;
+	if (plan->via != LAUNCH_VIA_PRELOAD) {
+		take_entry(plan, what);
+		return 0;
+	}
+	return heft_fail(err, HEFT_EREFUSED,
+			 "%s %s (loader %s); heft's library needs glibc 2.35\n"
+			 "Run it with --via=auto.",
+			 path, what, facts->interpreter);
+}
+
+/* An allocator that the program has itself is hooked where it is. One that is only likely may have its names in a
+ * file apart, which src/attach finds, or refuses. */
+static void take_own_malloc(struct launch_plan *plan, enum elf_own_malloc own)
+{
+	switch (own) {
+	case ELF_MALLOC_EXPORTED: take_entry(plan, "defines malloc itself"); break;
+	case ELF_MALLOC_INTERNAL: take_entry(plan, "has an allocator linked in"); break;
+	case ELF_MALLOC_NEEDED: take_entry(plan, "calls an allocator that is not malloc"); break;
+	case ELF_MALLOC_LIKELY: take_entry(plan, "carries the messages of an allocator"); break;
+	case ELF_MALLOC_SHARED: break;
+	}
+}
+
 static int inspect_elf(const char *path, const struct elf_facts *facts, struct launch_plan *plan,
 		       struct heft_error *err)
 {
-	const char *loader = strrchr(facts->interpreter, '/');
-
 	switch (facts->kind) {
 	case ELF_DAMAGED:
 		return heft_fail(err, HEFT_ENOEXEC, "%s is a damaged ELF file: %s", path,
@@ -261,22 +367,8 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 	case ELF_STATIC:
 		if (is_loader(path))
 			break;
-		return heft_fail(
-			err, HEFT_EREFUSED,
-			"%s is statically linked: no library can be preloaded into it, so heft "
-			"cannot see its allocations\nlink it dynamically (gcc: without -static; "
-			"Rust: a -gnu target without target-feature=+crt-static; Go: its "
-			"allocations do not pass through malloc)",
-			path);
+		return inspect_static(path, plan, err);
 	case ELF_DYNAMIC:
-		if (loader &&
-		    (strncmp(loader, "/ld-musl", 8) == 0 || strncmp(loader, "/linker64", 9) == 0))
-			return heft_fail(
-				err, HEFT_EREFUSED,
-				"%s is linked with %s (loader %s); heft's library needs glibc\n"
-				"build it for glibc (Rust: --target x86_64-unknown-linux-gnu)",
-				path, loader[1] == 'l' && loader[2] == 'd' ? "musl" : "bionic",
-				facts->interpreter);
 		if (access(facts->interpreter, F_OK) != 0)
 			return heft_fail(err, HEFT_ENOEXEC,
 					 "%s needs the dynamic loader %s, which is not here", path,
@@ -287,6 +379,12 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 					 "must be loaded first\n"
 					 "build it without -fsanitize to record it",
 					 path, facts->sanitizer);
+		if (inspect_libc(path, facts, plan, err))
+			return err->code;
+		if (plan->way == LAUNCH_PRELOAD && plan->via == LAUNCH_VIA_ENTRY)
+			take_entry(plan, NULL);
+		if (plan->way == LAUNCH_PRELOAD && plan->via == LAUNCH_VIA_AUTO)
+			take_own_malloc(plan, facts->own_malloc);
 		plan->own_malloc = facts->own_malloc;
 		memcpy(plan->malloc_name, facts->malloc_name, sizeof(plan->malloc_name));
 		own_allocator_words(path, facts, false, plan->own_malloc_text,
@@ -311,7 +409,7 @@ static int inspect(const char *path, struct launch_plan *plan, int depth, struct
 	snprintf(plan->elf, sizeof(plan->elf), "%s", path);
 	if (fd < 0 && errno == EACCES) { /* mode 0711: it runs, but nobody may look */
 		plan->unreadable = true;
-		status = check_privileges(path, -1, err);
+		status = check_privileges(path, -1, plan, err);
 		goto out;
 	}
 	if (fd < 0 || fstat(fd, &st) != 0) {
@@ -320,7 +418,7 @@ static int inspect(const char *path, struct launch_plan *plan, int depth, struct
 	}
 	own_allocator_of_file(fd, &facts);
 	if (facts.kind != ELF_NOT_ELF) {
-		status = check_privileges(path, fd, err);
+		status = check_privileges(path, fd, plan, err);
 		if (status == 0)
 			status = inspect_elf(path, &facts, plan, err);
 		goto out;
@@ -339,9 +437,36 @@ out:
 	return status;
 }
 
-int launch_inspect(const char *cmd, struct launch_plan *plan, struct heft_error *err)
+enum wire_program_kind launch_kind_of(int fd, const char *root)
+{
+	struct elf_facts facts;
+	char loader[PATH_MAX];
+	own_allocator_of_file(fd, &facts);
+	if (facts.kind != ELF_DYNAMIC)
+		return WIRE_PROGRAM_TAKES;
+	if (facts.sanitizer)
+		return WIRE_PROGRAM_REFUSES;
+	const char *name = strrchr(facts.interpreter, '/');
+	snprintf(loader, sizeof loader, "%s%s", root, facts.interpreter);
+	if (name && strncmp(name, "/ld-linux", 9) == 0 && access(loader, R_OK) == 0 &&
+	    !is_new_glibc(loader))
+		return WIRE_PROGRAM_FOREIGN;
+	switch (facts.own_malloc) {
+	case ELF_MALLOC_EXPORTED:
+	case ELF_MALLOC_INTERNAL:
+	case ELF_MALLOC_NEEDED: return WIRE_PROGRAM_OWN_ALLOCATOR;
+	case ELF_MALLOC_LIKELY: /* it could not be hooked */
+	case ELF_MALLOC_SHARED: break;
+	}
+	return WIRE_PROGRAM_TAKES;
+}
+
+int launch_inspect(const char *cmd, enum launch_via via, struct launch_plan *plan,
+		   struct heft_error *err)
 {
 	memset(plan, 0, sizeof(*plan));
+	plan->via = via;
+	plan->execs = 1;
 	int status = find_command(cmd, plan->path, err);
 
 	return status ? status : inspect(plan->path, plan, 0, err);
@@ -391,14 +516,14 @@ char **launch_environment(char *const *environment, const char *preload,
 {
 	static const char name[] = "LD_PRELOAD=";
 	size_t count = 0, set = 0, bytes = 0, at = 0;
-	bool preloaded = false;
+	bool preloaded = !preload;
 
 	for (; environment[count]; count++)
-		if (strncmp(environment[count], name, sizeof(name) - 1) == 0)
+		if (preload && strncmp(environment[count], name, sizeof(name) - 1) == 0)
 			bytes += strlen(environment[count]) + strlen(preload) + 2;
 	for (; settings[set]; set++)
 		bytes += strlen(settings[set]) + 1;
-	bytes += sizeof(name) + strlen(preload) + 1;
+	bytes += sizeof(name) + (preload ? strlen(preload) : 0) + 1;
 	char **out = malloc((count + set + 2) * sizeof(*out) + bytes);
 
 	if (!out)
@@ -409,7 +534,7 @@ char **launch_environment(char *const *environment, const char *preload,
 		if (is_replaced(environment[i], settings))
 			continue;
 		out[at] = environment[i];
-		if (strncmp(environment[i], name, sizeof(name) - 1) == 0) {
+		if (preload && strncmp(environment[i], name, sizeof(name) - 1) == 0) {
 			out[at] = text;
 			text = write_preload(text, preload, environment[i] + sizeof(name) - 1);
 			preloaded = true;

@@ -186,15 +186,25 @@ static void all_of_page(struct live_blocks *l, const struct live_region *r, unsi
 		}
 }
 
+static int by_number(const void *a, const void *b)
+{
+	const struct live_region *x = a, *y = b;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
 void live_blocks_all(struct live_blocks *l, void (*each)(void *ctx, const struct live_block *block),
 		     void *ctx)
 {
-	for (unsigned i = 0; l->regions && i < SLOTS; i++) {
-		const struct live_region *r = &l->regions[i];
-		for (unsigned page = 0; r->shadow && page < PAGES; page++)
-			if (r->shadow[LIVE_SHADOW_BYTES + page])
-				all_of_page(l, r, page, each, ctx);
-	}
+	struct live_region in_order[LIVE_REGIONS];
+	unsigned count = 0;
+	for (unsigned i = 0; l->regions && i < SLOTS && count < LIVE_REGIONS; i++)
+		if (l->regions[i].number != NO_NUMBER && l->regions[i].shadow)
+			in_order[count++] = l->regions[i];
+	qsort(in_order, count, sizeof *in_order, by_number);
+	for (unsigned i = 0; i < count; i++)
+		for (unsigned page = 0; page < PAGES; page++)
+			if (in_order[i].shadow[LIVE_SHADOW_BYTES + page])
+				all_of_page(l, &in_order[i], page, each, ctx);
 	for (uint64_t i = 0; l->table.slots && i < 1ull << l->table.bits; i++)
 		if (l->table.slots[i].addr)
 			each(ctx, &l->table.slots[i]);

@@ -61,7 +61,7 @@ bool live_blocks_find(struct live_blocks *l, uint64_t addr, struct live_block *b
 void live_blocks_remove(struct live_blocks *l, uint64_t addr);
 /* There is none at the address. false: no memory. */
 bool live_blocks_add(struct live_blocks *l, const struct live_block *block);
-/* Calls `each` for every block. */
+/* Calls `each` for every block: those in shadows in order of address, then those of the table. */
 void live_blocks_all(struct live_blocks *l, void (*each)(void *ctx, const struct live_block *block),
 		     void *ctx);
 

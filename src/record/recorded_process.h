@@ -28,6 +28,16 @@ struct recorded_process {
 	uint64_t reaps_lost_tsc; /* entries before this stamp are missing; 0: none is */
 
 	struct trace_anonymous written; /* what the recording has */
+	/* Ledgers (recorder_ledgers.c) */
+	struct recorded_ledgers {
+		bool refused;        /* the recording says why there is none */
+		uint64_t asked_ns;   /* since when it waits; 0: it does not */
+		uint64_t spent_ns;   /* on ledgers before its exit */
+		uint64_t live_bytes; /* at the last of these */
+		uint64_t due_ns;     /* of the next one of --ledger-every */
+		uint32_t taken;      /* before its exit */
+		bool armed;          /* it watches for the end of a peak */
+	} ledgers;
 };
 
 /* Every process of a recorder was opened by recorded_process_open. */

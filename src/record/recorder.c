@@ -170,7 +170,8 @@ static void sample_rss(struct recorder *r, uint64_t now)
 		alive++;
 		young |= since < RSS_YOUNG_MS * 1000000ull;
 		trace_writer_rss(r->writer, &s, 1);
-		recorder_look_for_allocator(r, p, since);
+		if (!process_leaving_tsc(p)) /* else it may be another program by now */
+			recorder_look_for_allocator(r, p, since);
 	}
 	/* One that ends after 15 ms may have mapped all its memory meanwhile. */
 	r->due.rss_ns = now + (young ? 1000000ull : every) * (1 + alive / 16);
@@ -386,6 +387,7 @@ static void loop(struct recorder *r)
 			limit = again < limit ? again : limit;
 		}
 		recorder_see_ends(r, round);
+		recorder_look_for_holds(r);
 		if (!has_room(r)) {
 			take_signals(r);
 			if (r->stop)
@@ -396,9 +398,11 @@ static void loop(struct recorder *r)
 		uint64_t leaving = recorder_leaving_limit(r, round);
 		limit = leaving < limit ? leaving : limit;
 		uint64_t events = drain_up_to(r, round, limit);
+		bool awaited_ledger = recorder_look_for_ledgers(r);
 		now_and_then(r);
 		heed_limit(r);
 		bool running = recorder_close_ended(r);
+		running |= recorder_holds_start(r);
 		uint64_t now = drain_now_ns(&r->drain);
 		if (running || !r->command.ended)
 			r->last_alive_ns = now;
@@ -413,7 +417,7 @@ static void loop(struct recorder *r)
 		if (r->command.ended && running && !r->told_daemons &&
 		    now - r->command.end_ns > LATE_CHILD_MS * 1000000ull)
 			say_daemons(r);
-		if (events >= BUSY_EVENTS || r->child_signal) {
+		if (events >= BUSY_EVENTS || r->child_signal || awaited_ledger) {
 			r->child_signal = false;
 			continue;
 		}
@@ -461,7 +465,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	r->o = o;
 	r->result = result;
-	r->dir.fd = -1;
+	r->dir.fd = r->bell = -1;
 	r->set = o->set ? o->set : &r->own_set;
 	process_set_init(&r->own_set);
 	sigset_t mine, before;
@@ -479,6 +483,8 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	if (!rc && r->dir.on_disk)
 		say_disk(r);
 	if (!rc) {
+		recorder_offer_holds(r);
+		recorder_offer_ledgers(r);
 		r->signals = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
 		r->deaths = epoll_create1(EPOLL_CLOEXEC);
 		rc = o->ready ? o->ready(o->ready_ctx, err) : 0;
@@ -490,6 +496,9 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 			if (o->attach)
 				recorder_detach(r);
 			finish(r);
+			if (o->entry)
+				o->entry->end(o->entry->ctx);
+			recorder_end_holds(r);
 			process_set_stop_heartbeat(r->set);
 			drain_fini(&r->drain);
 			linger(r);
@@ -497,14 +506,16 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		close(r->signals);
 		if (r->deaths >= 0)
 			close(r->deaths);
+		if (r->bell >= 0)
+			close(r->bell);
 		session_dir_remove(&r->dir);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	process_set_fini(&r->own_set);
 	recorder_attach_fini(r);
-	for (uint32_t i = 0; i < r->exec_count; i++)
-		free(r->execs[i].note.path);
-	free(r->execs);
+	for (uint32_t i = 0; i < r->execs.count; i++)
+		free(r->execs.list[i].note.path);
+	free(r->execs.list);
 	free(r->known);
 	sampled_sum_fini(&r->sum);
 	free(r);

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct ledger;
+struct ledger_request;
 struct process_set;
 struct recorder_result;
 
@@ -30,6 +32,8 @@ struct recorder_attach {
 	int (*begin)(void *ctx, const char *session_dir, struct heft_error *err);
 	/* What it had allocated before, in words: set by begin; NULL or "": not known. */
 	const char *before;
+	/* Which functions of its allocators cannot be seen and why, in words: set by begin; NULL or "": none. */
+	const char *unseen;
 	/* The blocks that it has, set by begin: so many pairs of address and usable bytes in a file in memory, which
 	 * the recorder closes. 0: not known. */
 	uint64_t older_blocks;
@@ -42,12 +46,53 @@ struct recorder_attach {
 	int (*end)(void *ctx, const pid_t *pids, uint32_t count, struct heft_error *err);
 };
 
+/* A command that heft gets into at its start, where nothing can be preloaded. How is not known here. */
+struct recorder_entry {
+	void *ctx;
+	/* Its process waits to execute it. A failure is the reason not to run it. *tracer: who will trace it for
+	 * a moment, and must be allowed to. */
+	int (*hold)(void *ctx, pid_t pid, const char *session_dir, pid_t *tracer,
+		    struct heft_error *err);
+	/* It is being executed: sets the hooks, and lets it run. After a failure it has been killed. */
+	int (*hook)(void *ctx, struct heft_error *err);
+	/* Nothing is recorded any more: takes the hooks out of what still runs. Also after a failure. */
+	void (*end)(void *ctx);
+};
+
+/* Programs that nothing can be preloaded into, which processes of the command execute. How heft gets into them is not
+ * known here. */
+enum recorder_held {
+	RECORDER_HELD_STARTS, /* it is being executed, or gets its hooks */
+	RECORDER_HELD_HOOKED, /* it runs */
+	RECORDER_HELD_GONE,   /* nothing more will come; it is freed */
+};
+struct held;
+struct recorder_holder {
+	void *ctx;
+	/* The process waits to execute. spawns: pid is a thread, and the next process that it makes executes. *tracer:
+	 * who will trace it, and must be allowed to. */
+	int (*hold)(void *ctx, pid_t pid, bool spawns, const char *session_dir, struct held **out,
+		    pid_t *tracer, struct heft_error *err);
+	/* It executes now. */
+	void (*go)(struct held *h);
+	/* It does not, and is let go at once; frees h. */
+	void (*cancel)(struct held *h);
+	/* *pid is set when it is hooked, or cannot be: the process that has executed. */
+	enum recorder_held (*look)(struct held *h, pid_t *pid);
+	/* The process has ended. */
+	void (*process_ended)(struct held *h);
+	/* Nothing is recorded any more: takes the hooks out of what still runs; frees h. */
+	void (*end)(struct held *h);
+};
+
 struct recorder_options {
 	char **argv; /* the command; argc of them, NULL after */
 	int argc;
 	const struct launch_plan *plan;
 	const char *preload;                  /* absolute path of the library */
-	const struct recorder_attach *attach; /* in place of these four; or NULL */
+	const struct recorder_entry *entry;   /* if the plan's way is LAUNCH_ENTRY */
+	const struct recorder_holder *holder; /* for what it executes; NULL: nothing is held */
+	const struct recorder_attach *attach; /* in place of these six; or NULL */
 	const char *output;                   /* pattern with %e, %p, %t; NULL: heft.%e.%p.heft */
 	bool force;
 	uint64_t sample_bytes; /* sampled, with this mean distance; 0: every allocation */
@@ -55,6 +100,11 @@ struct recorder_options {
 	uint64_t limit_bytes;  /* of the recording: then it ends and the program goes on; 0: none */
 	bool follow;           /* into forked and executed processes */
 	bool verbose;          /* say which processes are recorded */
+	/* Takes a ledger of a recorded process (hosted/ledger.h). How is not known here. NULL: none is taken. */
+	int (*take_ledger)(struct ledger *l, const struct ledger_request *request,
+			   struct heft_error *err);
+	uint64_t ledger_every_ns; /* 0: only near the peak and at exit */
+	bool leaks; /* look for leaks in any process with a ledger, however long it takes */
 	/* A line for the user while it goes on; NULL: none. */
 	void (*say)(const char *text);
 

@@ -10,6 +10,7 @@
 
 #include "base/arch.h"
 #include "hosted/monotonic.h"
+#include "hosted/proc_text.h"
 #include "hosted/program_name.h"
 #include "session/owner.h"
 
@@ -39,22 +40,6 @@ struct attached_program {
 	char *argv[ARGUMENTS + 1];
 };
 
-/* Reads a file of /proc/PID, NUL after it. Returns its bytes; 0: there is nothing to read. */
-static size_t read_proc(pid_t pid, const char *name, char *to, size_t size)
-{
-	char path[64];
-	size_t used = 0;
-	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : 1;
-	while (n > 0 && used < size - 1 && (n = read(fd, to + used, size - 1 - used)) > 0)
-		used += (size_t)n;
-	if (fd >= 0)
-		close(fd);
-	to[used] = 0;
-	return used;
-}
-
 /* Who it is: the file that it runs and its arguments. */
 static void describe(struct attached_program *a, struct recorder_command *c)
 {
@@ -66,10 +51,10 @@ static void describe(struct attached_program *a, struct recorder_command *c)
 	if (n > (ssize_t)sizeof deleted && !strcmp(a->path + n - (sizeof deleted - 1), deleted))
 		a->path[n - (ssize_t)(sizeof deleted - 1)] = 0;
 	if (n <= 0) { /* not ours to see: its short name */
-		read_proc(c->pid, "comm", a->path, 64);
+		proc_text(a->path, 64, "/proc/%d/comm", (int)c->pid);
 		a->path[strcspn(a->path, "\n")] = 0;
 	}
-	size_t bytes = read_proc(c->pid, "cmdline", a->text, ARGUMENT_BYTES);
+	size_t bytes = proc_text(a->text, ARGUMENT_BYTES, "/proc/%d/cmdline", (int)c->pid);
 	for (size_t at = 0; at < bytes && c->argc < ARGUMENTS; at += strlen(a->text + at) + 1)
 		a->argv[c->argc++] = a->text + at;
 	/* A program that has written a title over its arguments leaves zeros after it. */
@@ -87,9 +72,9 @@ static int refuse_thread(pid_t pid, struct heft_error *err)
 {
 	char text[4096];
 	int process = 0, reason = errno;
-	read_proc(pid, "status", text, sizeof text);
-	const char *line = strstr(text, "\nTgid:");
-	if (line && sscanf(line, "\nTgid: %d", &process) == 1 && process != pid)
+	proc_text(text, sizeof text, "/proc/%d/status", (int)pid);
+	const char *line = proc_status_line(text, "Tgid");
+	if (line && sscanf(line, "%d", &process) == 1 && process != pid)
 		return heft_fail(err, HEFT_EREFUSED,
 				 "%d is a thread of process %d\n'heft attach %d' records that",
 				 (int)pid, process, process);
@@ -230,6 +215,7 @@ void recorder_detach(struct recorder *r)
 	const struct recorder_attach *o = r->o->attach;
 	uint32_t count = 0;
 	pid_t *pids = calloc(r->set->count + 1u, sizeof *pids);
+	recorder_ledger_before_leaving(r);
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (!p->ended)

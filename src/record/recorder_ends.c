@@ -63,13 +63,16 @@ void recorder_sleep(struct recorder *r, uint64_t ns)
 {
 	uint64_t now = monotonic_ns(), until = now + ns;
 	struct pollfd f[] = {{.fd = r->signals, .events = POLLIN},
-			     {.fd = r->deaths, .events = POLLIN}};
+			     {.fd = r->deaths, .events = POLLIN},
+			     {.fd = r->bell, .events = POLLIN}};
 	for (; now < until; now = monotonic_ns()) {
 		struct timespec wait = {0, (long)(until - now)};
-		if (ppoll(f, 2, &wait, NULL) <= 0 || f[0].revents || !(f[1].revents & POLLIN))
-			return;
+		if (ppoll(f, 3, &wait, NULL) <= 0 || f[0].revents || f[2].revents ||
+		    !(f[1].revents & POLLIN))
+			break;
 		take_deaths(r);
 	}
+	recorder_hush_bell(r);
 }
 
 static bool has_ended(const struct process *p)
@@ -452,15 +455,15 @@ static void take_execs(struct recorder *r, struct process *p)
 {
 	uint32_t count = p->stacks.exec_count;
 	uint64_t exits = p->view.corrupt ? 0 : atomic_load(&p->view.session.header->exit_tsc);
-	struct known_exec *execs = reallocarray(r->execs, r->exec_count + count + 1u,
+	struct known_exec *execs = reallocarray(r->execs.list, r->execs.count + count + 1u,
 						sizeof *execs);
 	if (!execs)
 		return;
-	r->execs = execs;
+	r->execs.list = execs;
 	for (uint32_t i = 0; i < count; i++) {
 		struct exec_note *note = &p->stacks.execs[i];
 		note->failed |= note->pid == p->pid && note->tsc < exits;
-		execs[r->exec_count++] = (struct known_exec){*note, p->index};
+		execs[r->execs.count++] = (struct known_exec){*note, p->index};
 	}
 	p->stacks.exec_count = 0;
 }

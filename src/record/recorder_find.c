@@ -85,6 +85,8 @@ static void add_process(struct recorder *r, struct process *p)
 	trace_writer_process(r->writer, &p->entry.facts);
 	if (p->attached && r->o->attach->before && r->o->attach->before[0])
 		recorder_note(r, TRACE_NOTE_INFO, p->index, r->o->attach->before);
+	if (p->attached && r->o->attach->unseen && r->o->attach->unseen[0])
+		recorder_note(r, TRACE_NOTE_INFO, p->index, r->o->attach->unseen);
 	if (p->attached)
 		recorder_take_older(r, p);
 	process_watch_rss(p);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,10 +46,18 @@ static void expand(const char *pattern, const char *exe, pid_t pid, char *out, s
 static void child_main(const struct recorder_options *o, char **env, int go, int report,
 		       const sigset_t *mask)
 {
-	char word;
-	if (read(go, &word, 1) != 1)
+	pid_t tracer;
+	if (o->entry) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would give the word */
+		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	}
+	if (read(go, &tracer, sizeof tracer) != sizeof tracer)
 		_exit(125);
 	close(go);
+	if (o->entry) {
+		prctl(PR_SET_PTRACER, tracer);
+		prctl(PR_SET_PDEATHSIG, 0);
+	}
 	if (o->in_child)
 		o->in_child();
 	pthread_sigmask(SIG_SETMASK, mask, NULL);
@@ -78,6 +87,7 @@ int recorder_open(struct recorder *r, struct heft_error *err)
 		.memory_limit_bytes = limit,
 		.limit_is_cgroup = limit_is_cgroup,
 		.attached = o->attach != NULL,
+		.way = o->attach || o->entry ? TRACE_WAY_ENTRY : TRACE_WAY_PRELOAD,
 		.heft_version = HEFT_VERSION,
 		.start_unix_ns = now.tv_sec * 1000000000ll + now.tv_nsec,
 		.argv = r->command.argv,
@@ -105,15 +115,16 @@ void recorder_abandon(struct recorder *r)
 	drain_fini(&r->drain);
 }
 
-int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err)
+/* What heft's library reads at its start. A program that heft gets into by another way does not need it, only what it
+ * executes. */
+static char **make_environment(const struct recorder *r)
 {
 	const struct recorder_options *o = r->o;
-	int go[2] = {-1, -1}, report[2] = {-1, -1};
-	char session[300];
-	snprintf(session, sizeof session, WIRE_ENV_SESSION "=%s", r->dir.path);
-	char sample[64];
+	const bool preload = o->plan->way == LAUNCH_PRELOAD || (o->plan->may_preload && o->follow);
+	char session[300], sample[64];
 	const char *settings[4] = {session}; /* NULL ends them */
 	int count = 1;
+	snprintf(session, sizeof session, WIRE_ENV_SESSION "=%s", r->dir.path);
 	if (!o->follow)
 		settings[count++] = WIRE_ENV_FOLLOW "=none";
 	if (o->sample_automatic)
@@ -122,7 +133,16 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		snprintf(sample, sizeof sample, WIRE_ENV_SAMPLE "=%" PRIu64, o->sample_bytes);
 		settings[count++] = sample;
 	}
-	char **env = launch_environment(environ, o->preload, settings);
+	if (!preload)
+		settings[0] = NULL;
+	return launch_environment(environ, preload ? o->preload : NULL, settings);
+}
+
+int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err)
+{
+	const struct recorder_options *o = r->o;
+	int go[2] = {-1, -1}, report[2] = {-1, -1};
+	char **env = make_environment(r);
 	int rc = 0;
 	if (!env)
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
@@ -151,7 +171,10 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		waitpid(r->command.pid, NULL, 0);
 		goto out;
 	}
-	if (write(go[1], "g", 1) != 1)
+	pid_t tracer = 0;
+	if (o->entry)
+		rc = o->entry->hold(o->entry->ctx, r->command.pid, r->dir.path, &tracer, err);
+	if (!rc && write(go[1], &tracer, sizeof tracer) != sizeof tracer)
 		rc = heft_fail_errno(err, "cannot start %s", o->argv[0]);
 	int failed_with = 0;
 	if (!rc && read(report[0], &failed_with, sizeof failed_with) == sizeof failed_with) {
@@ -159,7 +182,17 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		errno = failed_with;
 		heft_fail_errno(err, "cannot execute %s", o->plan->path);
 		rc = failed_with == ENOENT ? HEFT_ENOTFOUND : HEFT_ENOEXEC;
+	} else if (!rc && o->entry) {
+		rc = o->entry->hook(o->entry->ctx, err);
+		if (rc)
+			waitpid(r->command.pid, NULL, 0);
+	} else if (rc) { /* it still waits for the word, and ends without it */
+		close(go[1]);
+		go[1] = -1;
+		waitpid(r->command.pid, NULL, 0);
 	}
+	if (rc && o->entry)
+		o->entry->end(o->entry->ctx);
 	if (rc)
 		recorder_abandon(r);
 	else

@@ -35,7 +35,9 @@ void recorder_begin_memory(struct recorder *r, struct process *p)
 {
 	const struct launch_plan *plan = r->o->plan;
 	process_begin_memory(p, p->child ? find_parent(r, p) : NULL);
-	if (recorded(p)->direct && !p->child && plan && plan->own_malloc_text[0]) {
+	/* Of a program that was hooked at its start, this is what it has executed in its place. */
+	if (recorded(p)->direct && !p->child && plan && plan->own_malloc_text[0] &&
+	    plan->way == LAUNCH_PRELOAD) {
 		struct own_allocator found = {.how = plan->own_malloc};
 		snprintf(found.text, sizeof found.text, "%s", plan->own_malloc_text);
 		process_take_allocator(p, &found);

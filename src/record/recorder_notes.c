@@ -135,11 +135,11 @@ static int by_pid(const void *a, const void *b)
 /* Whether the program that was executed has come. known: sorted by pid. */
 static bool exec_came(const struct recorder *r, const struct known_process *known, uint32_t exec)
 {
-	const struct known_exec *x = &r->execs[exec];
+	const struct known_exec *x = &r->execs.list[exec];
 	bool came = x->note.failed;
-	for (uint32_t k = exec + 1; k < r->exec_count && !came && r->execs[k].process == x->process;
-	     k++)
-		came = r->execs[k].note.pid == x->note.pid && r->execs[k].note.failed;
+	for (uint32_t k = exec + 1;
+	     k < r->execs.count && !came && r->execs.list[k].process == x->process; k++)
+		came = r->execs.list[k].note.pid == x->note.pid && r->execs.list[k].note.failed;
 	struct known_process wanted = {.pid = x->note.pid};
 	const struct known_process *p = bsearch(&wanted, known, r->process_count, sizeof *known,
 						by_pid);
@@ -156,8 +156,8 @@ void recorder_note_unfollowed(struct recorder *r)
 	if (!r->o->follow || !r->process_count)
 		return;
 	qsort(r->known, r->process_count, sizeof *r->known, by_pid);
-	for (uint32_t i = 0; i < r->exec_count; i++) {
-		const struct exec_note *x = &r->execs[i].note;
+	for (uint32_t i = 0; i < r->execs.count; i++) {
+		const struct exec_note *x = &r->execs.list[i].note;
 		if (exec_came(r, r->known, i))
 			continue;
 		struct launch_plan plan;
@@ -168,14 +168,14 @@ void recorder_note_unfollowed(struct recorder *r)
 				? "heft follows the forks of an attached program, not what they "
 				  "execute"
 				: "it did not load heft's library (was its environment cleared?)";
-		if (launch_inspect(x->path, &plan, &why))
+		if (launch_inspect(x->path, LAUNCH_VIA_PRELOAD, &plan, &why))
 			reason = why.message;
 		snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s",
 			 x->pid, x->path, reason);
 		char *line = strchr(text, '\n');
 		if (line)
 			*line = 0;
-		recorder_note(r, TRACE_NOTE_UNFOLLOWED, r->execs[i].process, text);
+		recorder_note(r, TRACE_NOTE_UNFOLLOWED, r->execs.list[i].process, text);
 	}
 }
 

@@ -34,6 +34,23 @@ struct known_exec {
 	uint32_t process; /* in whose log it stands */
 };
 
+/* A process that was held when it executed a program (recorder_holds.c) */
+struct held_process {
+	pid_t asked; /* who has asked: it, or the thread that makes it */
+	pid_t pid;   /* 0: it has ended, or executed another program, or is not there yet */
+	int pidfd;
+	bool hooked, hooked_once;
+	struct held *held;
+};
+
+struct recorder_execs {
+	struct known_exec *list;
+	uint32_t count;
+	struct held_process *held;
+	uint32_t held_count, held_capacity;
+	int programs_fd; /* kinds of programs, for who asks again; 0: nothing is held */
+};
+
 /* The program that was started, or attached to. */
 struct recorder_command {
 	pid_t pid;
@@ -75,13 +92,13 @@ struct recorder {
 	struct recorder_command command;
 	struct known_process *known;
 	uint32_t process_count, known_capacity;
-	struct known_exec *execs;
-	uint32_t exec_count;
+	struct recorder_execs execs;
 	struct reaped_child reaps[RECORDER_REAPS]; /* a ring of the last ones */
 	uint32_t reap_count;
 	uint64_t last_end_ns; /* of the processes that have ended */
 	int signals;
 	int deaths; /* epoll: processes that are watched; -1: none is */
+	int bell;   /* a pipe: a process has rung; -1: nobody hears it */
 	bool stop;  /* the user wants no more */
 	bool full;  /* the recording has the size that it may have: the program goes on without */
 	uint64_t full_ns;
@@ -146,8 +163,27 @@ bool recorder_children_missing(const struct recorder *r);
 /* Copies its live and peak numbers into entry.shown, under the lock, for other threads. */
 void recorder_show_exact(struct process *p);
 
+/* recorder_holds.c: programs that nothing can be preloaded into, which processes of the command execute. */
+/* Says in the session directory that they are held. */
+void recorder_offer_holds(struct recorder *r);
+/* In each round: who asks, who is ready. */
+void recorder_look_for_holds(struct recorder *r);
+/* Whether one is still on its way to its first instruction. */
+bool recorder_holds_start(const struct recorder *r);
+void recorder_end_holds(struct recorder *r);
+
 /* recorder_older.c: the blocks that an attached program had before, if they are known. */
 void recorder_take_older(struct recorder *r, struct process *p);
+
+/* recorder_ledgers.c: where the memory of processes is, when they ask or when it is time. */
+/* Says in the session directory that ledgers are taken, and listens. */
+void recorder_offer_ledgers(struct recorder *r);
+/* After each round: answers who asks. True: somebody still waits, so do not sleep. */
+bool recorder_look_for_ledgers(struct recorder *r);
+/* Forgets that somebody has rung. */
+void recorder_hush_bell(struct recorder *r);
+/* A last one of a program that heft leaves. */
+void recorder_ledger_before_leaving(struct recorder *r);
 
 /* recorder_notes.c: what the recording says in words of itself. */
 void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const char *text);

@@ -6,6 +6,7 @@
  * without it. */
 #include "record/recording_of.h"
 
+#include "hosted/proc_text.h"
 #include "session/attach_call.h"
 #include "trace/trace_block.h"
 
@@ -25,15 +26,12 @@ enum { ANCESTORS = 64, PROC_PATH = 64 + NAME_MAX };
 
 static bool is_written(pid_t pid, const char *fd)
 {
-	char path[PROC_PATH], line[128];
+	char text[256];
 	unsigned flags = 0;
-	snprintf(path, sizeof path, "/proc/%d/fdinfo/%s", (int)pid, fd);
-	FILE *in = fopen(path, "re");
-	while (in && fgets(line, sizeof line, in))
-		if (sscanf(line, "flags: %o", &flags) == 1)
-			break;
-	if (in)
-		fclose(in);
+	proc_text(text, sizeof text, "/proc/%d/fdinfo/%s", (int)pid, fd);
+	const char *line = proc_status_line(text, "flags");
+	if (line && sscanf(line, "%o", &flags) != 1)
+		flags = 0;
 	return (flags & O_ACCMODE) != O_RDONLY;
 }
 
@@ -77,19 +75,10 @@ int recording_written_by(pid_t pid, char *path, size_t size)
 /* 0: it has none, or is gone. */
 static pid_t parent_of(pid_t pid)
 {
-	char path[PROC_PATH], text[512];
-	int parent = 0;
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
-	/* The name in brackets may hold brackets itself: the last one ends it. */
-	const char *rest = strrchr(text, ')');
-	return rest && sscanf(rest, ") %*c %d", &parent) == 1 ? parent : 0;
+	char text[512];
+	proc_text(text, sizeof text, "/proc/%d/stat", (int)pid);
+	const char *parent = proc_stat_field(text, STAT_PARENT);
+	return parent ? atoi(parent) : 0;
 }
 
 int recording_of(pid_t pid, char *path, size_t size, struct heft_error *err)

@@ -138,6 +138,31 @@ static int check_block(const struct stream_record *r)
 	return r->size >> 47 || !r->addr ? HEFT_EFORMAT : 0;
 }
 
+/* A call that maps memory, with n words behind the first. */
+static int decode_mapping(const uint64_t *w, unsigned n, uint32_t left, struct stream_record *r)
+{
+	if ((n != 4 && n != 6) || 8 + n * 8 > left)
+		return HEFT_EFORMAT;
+	const uint64_t word = w[3];
+	*r = (struct stream_record){.call = STREAM_MAPPING,
+				    .addr = w[1],
+				    .size = w[2],
+				    .node = (uint32_t)word,
+				    .map_call = word >> 32 & 0xff,
+				    .detail = (uint32_t)(word >> 40),
+				    .before_tsc = w[4]};
+	if ((r->map_call == WIRE_MAP_MREMAP) != (n == 6) || r->map_call >= WIRE_MAP_CALLS)
+		return HEFT_EFORMAT;
+	if (n == 6) {
+		r->old_addr = w[5];
+		r->old_size = w[6];
+	}
+	/* Addresses of five levels of page tables have 57 bits. */
+	if (r->addr >> 57 || r->size >> 57 || r->old_addr >> 57 || r->old_size >> 57)
+		return HEFT_EFORMAT;
+	return (int)(8 + n * 8);
+}
+
 /* A record in its long form at w; `left` bytes are published from there. */
 static int decode_ext(const uint64_t *w, uint32_t left, struct stream_record *r)
 {
@@ -154,6 +179,8 @@ static int decode_ext(const uint64_t *w, uint32_t left, struct stream_record *r)
 	};
 	const uint64_t word = w[0];
 	const unsigned kind = wire_ext_kind(word), n = wire_ext_words(word);
+	if (kind == WIRE_EXT_MAPPING)
+		return decode_mapping(w, n, left, r);
 	if (kind < WIRE_EXT_ALLOC || kind > WIRE_EXT_UNUSED || n != kinds[kind].words ||
 	    8 + n * 8 > left)
 		return HEFT_EFORMAT;

@@ -39,6 +39,7 @@ enum stream_call {
 	STREAM_REALLOC_FAILED,
 	STREAM_REALLOC_FREED,
 	STREAM_UNUSED,
+	STREAM_MAPPING,
 };
 
 /* One call, as the program wrote it; 0 where such a call has no value */
@@ -52,6 +53,9 @@ struct stream_record {
 	uint32_t slack;        /* ALLOC, REALLOC_END */
 	uint32_t node;         /* ALLOC, REALLOC_END: its call stack */
 	uint32_t free_node;    /* FREE with has_free_node: the call stack of the free */
+	/* MAPPING, beside addr, size and node */
+	uint32_t map_call, detail; /* enum wire_map_call */
+	uint64_t before_tsc, old_addr, old_size;
 };
 
 /* Looks at every stream: what is published, and who is open. now_ns: the time of this round. over: the

@@ -26,6 +26,15 @@ static void write_number(struct json_writer *w, const char *key, double value)
 	w->comma = true;
 }
 
+/* What looks at heaps told is not compared: each is of one moment of one process. */
+static bool is_in_diffs(const struct profile *p, enum measure_id i)
+{
+	const uint32_t looks = ~(uint32_t)(PROFILE_HAS_ALL | PROFILE_HAS_MAPPED);
+	return measures[i].site && !measures[i].minus && measures[i].totals &&
+	       !(measures[i].needs & looks) &&
+	       (!(measures[i].needs & PROFILE_HAS_MAPPED) || measure_known(p, i));
+}
+
 static void write_side(struct json_writer *w, const struct profile *p,
 		       const struct profile_diff_side *s)
 {
@@ -34,7 +43,7 @@ static void write_side(struct json_writer *w, const struct profile *p,
 	if (s->site != PROFILE_NONE)
 		json_write_key_uint(w, "site", p->sites[s->site].id);
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
-		if (measures[i].site && !measures[i].minus && measures[i].totals)
+		if (is_in_diffs(p, i))
 			json_write_key_uint(w, measures[i].name, measure_of_site(&s->sums, i));
 	json_write_key_uint(w, "lifetime_ns", (uint64_t)s->lifetime_ns);
 	for (enum measure_id i = 0; p->estimates.errors && i < MEASURE_COUNT; i++)

@@ -8,6 +8,7 @@
 #include "report/report_parts.h"
 
 #include "model_json/model_json.h"
+#include "model_json/model_json_ledger.h"
 #include "model_json/model_json_stack.h"
 #include "profile/process_images.h"
 
@@ -165,6 +166,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_object(&w);
 	write_head(&w, p, o);
 	model_json_totals(&w, p);
+	model_json_heap(&w, p);
 	json_write_key(&w, "sites");
 	json_write_array(&w);
 	json_write_newline(&w);
@@ -182,6 +184,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	const struct findings *findings = report_is_selection(o) ? NULL : o->findings;
 	write_findings(&w, p, findings);
 	model_json_notes(&w, NULL, p, findings);
+	model_json_ledgers(&w, p->ledgers, p->ledger_count);
 	json_write_object_end(&w);
 	json_write_newline(&w);
 	json_stacks_fini(&stacks);

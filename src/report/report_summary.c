@@ -1,4 +1,4 @@
-/* What `heft run` ends with. It has at most 12 lines and one sentence, because it stands under the output of somebody's
+/* What `heft run` ends with. It has at most 13 lines and two sentences, because it stands under the output of somebody's
  * program: the numbers everyone asks for, the three sites that hold most at the peak, what is wrong
  * with the recording, the first finding, and the command that shows more.
  *
@@ -9,6 +9,7 @@
 
 #include "profile/process_images.h"
 #include "profile/site_callers.h"
+#include "report/report_ledger.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -91,6 +92,19 @@ static bool print_first_finding(FILE *out, const struct findings *findings, size
 	return false;
 }
 
+/* Where the memory is, if somebody looked while the process ran. */
+static void print_ledger(FILE *out, const struct profile *p, size_t width)
+{
+	char text[400];
+	const struct ledger *l = ledger_largest(p->ledgers, p->ledger_count);
+	if (!l)
+		return;
+	report_ledger_short(text, sizeof text, l);
+	fprintf(out, "  %-12s  ", l->moment == LEDGER_EXIT ? "RSS at exit" : "RSS");
+	words_print_wrapped(out, text, 16, width);
+	putc('\n', out);
+}
+
 int report_run_summary(FILE *out, const struct profile *p, const struct findings *findings,
 		       const char *recording_path, size_t width, bool color)
 {
@@ -116,6 +130,7 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	if (t->peak_rss_bytes)
 		fprintf(out, "; peak RSS %s", words_bytes(t->peak_rss_bytes).text);
 	putc('\n', out);
+	print_ledger(out, p, width);
 	/* What is live at the end is then only the last one's. */
 	bool several = profile_is_of_several(p);
 	fprintf(out, "  %s  %s%s in %s\n", several ? "left at exit" : "live at end ",

@@ -10,6 +10,7 @@
 #include "profile/process_groups.h"
 #include "profile/process_images.h"
 #include "profile/site_callers.h"
+#include "report/report_ledger.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -260,6 +261,13 @@ static void print_threads(FILE *out, const struct profile *p, const struct repor
 		row(out, o, "processes", "%s", words_count(processes).text);
 }
 
+/* Most programs get heft's library, which needs no word. */
+static void print_way(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	if (p->run.way && !p->run.attached && strcmp(p->run.way, "entry") == 0)
+		row(out, o, "recorded", "by hooks at the entries of its allocator");
+}
+
 /* What the program had before is in none of the numbers, unless it was listed. */
 static void print_attached(FILE *out, const struct profile *p, const struct report_options *o)
 {
@@ -273,12 +281,24 @@ static void print_attached(FILE *out, const struct profile *p, const struct repo
 		    words_blocks(p->totals.older_frees).text);
 }
 
+/* Where the memory is, if somebody looked while the process ran. */
+static void print_ledger(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	char text[400];
+	const struct ledger *l = ledger_largest(p->ledgers, p->ledger_count);
+	if (!l || o->span == REPORT_WINDOW)
+		return;
+	report_ledger_short(text, sizeof text, l);
+	row(out, o, l->moment == LEDGER_EXIT ? "RSS at exit" : "RSS", "%s", text);
+}
+
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
 	bool window = o->span == REPORT_WINDOW, times = p->run.has & PROFILE_HAS_TIMES;
 	report_print_title(out, p, o, "");
 	print_source(out, p, o);
+	print_way(out, p, o);
 	print_attached(out, p, o);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
@@ -312,6 +332,11 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		row(out, o, "peak RSS", "%s%s",
 		    p->run.rate_bytes && p->run.rss_was_seen ? "at least " : "",
 		    words_bytes(t->peak_rss_bytes).text);
+	print_ledger(out, p, o);
+	if (p->run.has & PROFILE_HAS_MAPPED)
+		row(out, o, "mapped", "%s in %s mapping%s when most was; %s when it ended",
+		    words_bytes(t->mapped_bytes).text, words_count(t->mapped_pieces).text,
+		    t->mapped_pieces == 1 ? "" : "s", words_bytes(t->mapped_left_bytes).text);
 	print_threads(out, p, o);
 	if (t->unknown_frees)
 		row(out, o, "unknown frees", "%s (of blocks that heft never saw allocated)",
@@ -356,7 +381,7 @@ static struct columns choose_columns(const struct profile *p, const struct repor
 		columns.of[columns.count++] = COUNT;
 	if (o->sort == MEASURE_ALLOCATIONS)
 		columns.of[columns.count++] = BYTES;
-	else if (p->run.has & PROFILE_HAS_ALLOCATED)
+	else if (p->run.has & PROFILE_HAS_ALLOCATED && o->sort != MEASURE_MAPPED_BYTES)
 		columns.of[columns.count++] = CALLS;
 	return columns;
 }

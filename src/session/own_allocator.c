@@ -81,6 +81,17 @@ void own_allocator_of_file(int fd, struct elf_facts *facts)
 static void add_way_out(const struct elf_facts *facts, char *out, size_t size)
 {
 	const char *name = facts->allocator;
+	if (facts->own_malloc == ELF_MALLOC_LIKELY) {
+		int n = snprintf(
+			out, size,
+			"\nheft run and heft attach see it if its symbols are there: in the "
+			"file, or in a file apart, under /usr/lib/debug/.build-id or beside "
+			"it (.gnu_debuglink).");
+		if (n < 0 || (size_t)n >= size)
+			return;
+		out += n;
+		size -= (size_t)n;
+	}
 	if (!name) {
 		snprintf(out, size,
 			 "\nFor a recording, build it with the system's allocator, or make its own "
@@ -89,8 +100,9 @@ static void add_way_out(const struct elf_facts *facts, char *out, size_t size)
 	}
 	bool shared = strstr("jemalloc mimalloc tcmalloc snmalloc rpmalloc scudo", name);
 	int n = snprintf(out, size,
-			 "\nFor a recording, build it with the system's allocator (Rust: without "
+			 "\n%suild it with the system's allocator (Rust: without "
 			 "#[global_allocator])%s%s%s",
+			 facts->own_malloc == ELF_MALLOC_LIKELY ? "Or b" : "For a recording, b",
 			 shared ? "; LD_PRELOAD with the shared library of " : ".",
 			 shared ? name : "",
 			 shared ? " then keeps the allocator, and heft records it." : "");
@@ -253,17 +265,20 @@ static bool parse_line(char *line, struct mapped *m)
 	return true;
 }
 
-bool own_allocator_of_process(pid_t pid, struct own_allocator *out)
+static bool is_seen(struct own_allocator_seen seen, dev_t device, ino_t inode)
+{
+	for (uint32_t i = 0; i < seen.count; i++)
+		if (seen.files[i].inode == inode && (!device || seen.files[i].device == device))
+			return true;
+	return false;
+}
+
+/* Each file that a process has mapped as code, once; false: it is not there, or may not be looked at. */
+static bool each_file(pid_t pid, void (*see)(void *ctx, const struct mapped *m), void *ctx)
 {
 	char path[64], *line = NULL;
 	size_t line_size = 0;
-	struct stat exe = {0};
 	struct mapped m, last = {0};
-	struct elf_facts facts;
-	memset(out, 0, sizeof *out);
-	snprintf(path, sizeof path, "/proc/%d/exe", pid);
-	if (stat(path, &exe))
-		return false;
 	snprintf(path, sizeof path, "/proc/%d/maps", pid);
 	FILE *maps = fopen(path, "re");
 	if (!maps)
@@ -271,8 +286,7 @@ bool own_allocator_of_process(pid_t pid, struct own_allocator *out)
 	for (unsigned files = 0; files < MAPPED_FILES && getline(&line, &line_size, maps) > 0;) {
 		if (!parse_line(line, &m) || (m.inode == last.inode && m.device == last.device))
 			continue;
-		if (facts_of(pid, &m, &facts))
-			take(m.path, &facts, m.inode != exe.st_ino, out);
+		see(ctx, &m);
 		last.inode = m.inode;
 		last.device = m.device;
 		files++;
@@ -282,12 +296,68 @@ bool own_allocator_of_process(pid_t pid, struct own_allocator *out)
 	return true;
 }
 
-bool own_allocator_of_program(const char *path, struct own_allocator *out)
+struct look {
+	pid_t pid;
+	ino_t exe;
+	struct own_allocator_seen seen;
+	const char *seen_names[WIRE_HOOKED]; /* allocators of files that are seen */
+	uint32_t seen_count;
+	struct own_allocator *out;
+};
+
+static void note_seen(void *ctx, const struct mapped *m)
+{
+	struct look *l = ctx;
+	struct elf_facts facts;
+	if (is_seen(l->seen, m->device, m->inode) && l->seen_count < WIRE_HOOKED &&
+	    facts_of(l->pid, m, &facts) && facts.allocator)
+		l->seen_names[l->seen_count++] = facts.allocator;
+}
+
+/* A file that calls mi_malloc of a library is seen if that library is. */
+static bool calls_seen(const struct look *l, const struct elf_facts *facts)
+{
+	for (uint32_t i = 0; i < l->seen_count; i++)
+		if (facts->own_malloc == ELF_MALLOC_NEEDED && facts->allocator &&
+		    !strcmp(l->seen_names[i], facts->allocator))
+			return true;
+	return false;
+}
+
+static void note_file(void *ctx, const struct mapped *m)
+{
+	struct look *l = ctx;
+	struct elf_facts facts;
+	if (!is_seen(l->seen, m->device, m->inode) && facts_of(l->pid, m, &facts) &&
+	    !calls_seen(l, &facts))
+		take(m->path, &facts, m->inode != l->exe, l->out);
+}
+
+bool own_allocator_of_process(pid_t pid, struct own_allocator_seen seen, struct own_allocator *out)
+{
+	char path[64];
+	struct stat exe = {0};
+	struct look l = {.pid = pid, .seen = seen, .out = out};
+	memset(out, 0, sizeof *out);
+	snprintf(path, sizeof path, "/proc/%d/exe", pid);
+	if (stat(path, &exe))
+		return false;
+	l.exe = exe.st_ino;
+	if (seen.count && !each_file(pid, note_seen, &l))
+		return false;
+	return each_file(pid, note_file, &l);
+}
+
+bool own_allocator_of_program(const char *path, struct own_allocator_seen seen,
+			      struct own_allocator *out)
 {
 	struct elf_facts facts;
+	struct stat st;
 	memset(out, 0, sizeof *out);
 	if (!facts_of_path(path, 0, &facts))
 		return false;
-	take(path, &facts, false, out);
+	/* The device that maps names may be another one than that of the file. */
+	if (stat(path, &st) || !is_seen(seen, 0, st.st_ino))
+		take(path, &facts, false, out);
 	return true;
 }

@@ -4,6 +4,7 @@
 #define HEFT_SESSION_OWN_ALLOCATOR_H
 
 #include "session/elf_facts.h"
+#include "wire/session.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -25,10 +26,17 @@ struct own_allocator {
 	char text[OWN_ALLOCATOR_TEXT];
 };
 
+/* The files whose allocators heft sees although they are not behind its malloc: hooked by heft attach. */
+struct own_allocator_seen {
+	const struct wire_hooked *files;
+	uint32_t count;
+};
+
 /* Looks at what a running process has mapped now. Files are looked at once, whoever has them mapped.
  * False: there is no such process any more, or it may not be looked at. */
-bool own_allocator_of_process(pid_t pid, struct own_allocator *out);
+bool own_allocator_of_process(pid_t pid, struct own_allocator_seen seen, struct own_allocator *out);
 /* The same from the executable alone, for a process that is no longer there. */
-bool own_allocator_of_program(const char *path, struct own_allocator *out);
+bool own_allocator_of_program(const char *path, struct own_allocator_seen seen,
+			      struct own_allocator *out);
 
 #endif

@@ -7,7 +7,9 @@
  * that the process has mapped, by device and inode as /proc says them of both. */
 #include "session/owner.h"
 
+#include "hosted/proc_text.h"
 #include "session/mappings.h"
+#include "session/foreign_entry.h"
 #include "wire/session.h"
 
 #include <ctype.h>
@@ -67,22 +69,11 @@ pid_t owner_of_file(const struct stat *file, pid_t likely)
 /* What /proc/PID/status says: the number by which the process knows itself, and its real user. */
 static bool innermost(const char *pid, long *number, unsigned *uid)
 {
-	char path[64], text[4096];
-	snprintf(path, sizeof path, "/proc/%.20s/status", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	const char *user = strstr(text, "\nUid:"), *at = strstr(text, "\nNSpid:");
-	if (!at || !user || sscanf(user, "\nUid: %u", uid) != 1)
-		return false;
-	const char *last = at + strlen("\nNSpid:");
-	for (const char *c = last; *c && *c != '\n'; c++)
-		if (*c == ' ' || *c == '\t')
-			last = c;
-	*number = strtol(last, NULL, 10);
-	return true;
+	char text[4096];
+	proc_text(text, sizeof text, "/proc/%s/status", pid);
+	const char *user = proc_status_line(text, "Uid");
+	*number = proc_status_last(text, "NSpid");
+	return *number >= 0 && user && sscanf(user, "%u", uid) == 1;
 }
 
 pid_t owner_in_namespace(const struct stat *file, pid_t named)
@@ -124,15 +115,10 @@ bool owner_is_readable(pid_t pid)
 
 static bool parent_of(const char *pid, char parent[16])
 {
-	char path[64], line[256];
-	snprintf(path, sizeof path, "/proc/%s/status", pid);
-	FILE *f = fopen(path, "re");
-	bool found = false;
-	while (f && !found && fgets(line, sizeof line, f))
-		found = sscanf(line, "PPid: %15[0-9]", parent) == 1;
-	if (f)
-		fclose(f);
-	return found;
+	char text[4096];
+	proc_text(text, sizeof text, "/proc/%s/status", pid);
+	const char *line = proc_status_line(text, "PPid");
+	return line && sscanf(line, " %15[0-9]", parent) == 1;
 }
 
 pid_t owner_reader_of_file(const struct stat *file, pid_t pid)
@@ -149,7 +135,7 @@ pid_t owner_reader_of_file(const struct stat *file, pid_t pid)
  * kernel knows of processes in every pid namespace. */
 enum owner_use owner_file_use(int dirfd, const char *name)
 {
-	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int fd = foreign_entry_open(dirfd, name);
 	if (fd < 0)
 		return OWNER_USE_UNKNOWN;
 	enum owner_use use = OWNER_NOT_IN_USE;
@@ -268,9 +254,9 @@ static int no_session(pid_t pid, bool library, bool removed, struct heft_error *
 			pid);
 	return heft_fail(err, HEFT_ENOTFOUND,
 			 "process %d is not sampled by heft\n"
-			 "Start it with heft run --sample, or with LD_PRELOAD and HEFT_SAMPLE "
-			 "(man heft-agent).",
-			 pid);
+			 "'heft attach --sample %d' samples it from now on; heft run --sample, or "
+			 "LD_PRELOAD and HEFT_SAMPLE (man heft-agent), from its start.",
+			 pid, pid);
 }
 
 /* `opened`: its mappings could be opened, but there are none. */
@@ -331,21 +317,16 @@ struct pidfd_facts {
 /* A process that has ended but was not waited for still has its line in /proc. */
 static bool zombie_status(int pidfd, pid_t pid, int *status)
 {
-	char path[64], line[1024];
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	FILE *f = fopen(path, "re");
-	char *got = f ? fgets(line, sizeof line, f) : NULL;
-	if (f)
-		fclose(f);
-	/* The last of 52 fields; the second, in parentheses, may hold anything. */
-	char *field = got ? strrchr(line, ')') : NULL;
-	bool zombie = field && field[1] == ' ' && field[2] == 'Z';
-	for (int i = 2; zombie && field && i < 52; i++)
-		field = strchr(field + 1, ' ');
-	/* Still the same process: nobody had waited for it after we read that. */
-	if (!zombie || !field || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0))
+	char text[1024];
+	proc_text(text, sizeof text, "/proc/%d/stat", pid);
+	const char *state = proc_stat_field(text, STAT_STATE);
+	const char *code = proc_stat_field(text, STAT_EXIT_CODE);
+	if (!state || *state != 'Z' || !code)
 		return false;
-	*status = atoi(field + 1);
+	/* Still the same process: nobody had waited for it after we read that. */
+	if (syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0))
+		return false;
+	*status = atoi(code);
 	return true;
 }
 

@@ -5,9 +5,9 @@
 
 #include "base/arch.h"
 #include "hosted/end_words.h"
+#include "hosted/proc_text.h"
 #include "session/owner.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -245,22 +245,9 @@ void process_end_words(const struct trace_process *f, char *text, size_t size)
 /* The last number of the line `name` in the status of a process; -1: the process is gone. */
 static int32_t status_number(pid_t pid, const char *name)
 {
-	char path[64], text[2048];
-	snprintf(path, sizeof path, "/proc/%d/status", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return -1;
-	text[n] = 0;
-	char *at = strstr(text, name);
-	if (!at)
-		return -1;
-	char *end = at + 1 + strcspn(at + 1, "\n");
-	while (end > at && isdigit((unsigned char)end[-1]))
-		end--;
-	return (int32_t)strtol(end, NULL, 10);
+	char text[2048];
+	proc_text(text, sizeof text, "/proc/%d/status", pid);
+	return (int32_t)proc_status_last(text, name);
 }
 
 /* Whether the process with this number here runs another program than p, as far as we may know that. */
@@ -277,7 +264,7 @@ static bool is_stranger(const struct process *p)
 
 void process_find(struct process *p, const struct process_parent *known)
 {
-	int32_t parent = status_number(p->pid, "\nPPid:");
+	int32_t parent = status_number(p->pid, "PPid");
 	/* Numbers alone prove little: process 2 of a namespace, a child of process 1, has the numbers of a
 	 * stranger here. The number here of its parent proves it, if that is known. */
 	if (parent > 0 && parent == known->here)
@@ -291,7 +278,7 @@ void process_find(struct process *p, const struct process_parent *known)
 	/* Who is on its way out may have nothing mapped any more: everybody else is not looked at for it. */
 	pid_t owner = process_leaving_tsc(p) ? 0 : owner_of_file(&file, 0);
 	/* A child that has not made its own file yet has the same file mapped. */
-	if (owner && status_number(owner, "\nNSpid:") != p->pid)
+	if (owner && status_number(owner, "NSpid") != p->pid)
 		owner = 0;
 	/* We cannot see what the process of another user has mapped. The machine's first is never ours. */
 	if (!owner && parent > 0 && !owner_is_readable(p->pid) && !is_stranger(p))

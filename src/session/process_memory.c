@@ -85,7 +85,7 @@ bool process_anonymous(struct process *p, struct trace_anonymous *a)
  * whatever malloc it likes: it is hooked where it begins. */
 static bool says_own_malloc(const struct process *p)
 {
-	return p->view.session.header->own_malloc && !p->attached;
+	return p->view.session.header->own_malloc == WIRE_MALLOC_OWN && !p->attached;
 }
 
 void process_take_allocator(struct process *p, const struct own_allocator *found)
@@ -101,6 +101,14 @@ void process_take_allocator(struct process *p, const struct own_allocator *found
 	}
 	pthread_mutex_unlock(&p->entry.lock);
 	free(copy);
+}
+
+/* The allocators that heft attach has hooked, as the process says. It may say anything, of itself. */
+static struct own_allocator_seen seen_in(const struct process *p)
+{
+	const struct wire_header *h = p->view.session.header;
+	uint32_t count = h->hooked_count;
+	return (struct own_allocator_seen){h->hooked, count < WIRE_HOOKED ? count : WIRE_HOOKED};
 }
 
 /* One thread looks at a time: others wait for what it finds. */
@@ -120,7 +128,7 @@ static bool look_for_allocator(struct process *p, uint64_t since_start_ns)
 		p->entry.allocator_look_ns = next;
 	}
 	pthread_mutex_unlock(&p->entry.lock);
-	if (!due || !own_allocator_of_process(p->seen_pid, &found) ||
+	if (!due || !own_allocator_of_process(p->seen_pid, seen_in(p), &found) ||
 	    found.how == ELF_MALLOC_SHARED)
 		return false;
 	process_take_allocator(p, &found);
@@ -141,7 +149,7 @@ void process_look_at_program(struct process *p)
 	pthread_mutex_lock(&p->entry.lock);
 	bool known = p->entry.allocator;
 	pthread_mutex_unlock(&p->entry.lock);
-	if (!known && own_allocator_of_program(p->entry.facts.exe, &found) &&
+	if (!known && own_allocator_of_program(p->entry.facts.exe, seen_in(p), &found) &&
 	    found.how != ELF_MALLOC_SHARED)
 		process_take_allocator(p, &found);
 }

@@ -12,6 +12,7 @@
  * Directories of recorders that were killed are cleaned up by the next one. */
 #include "session/session_dir.h"
 
+#include "session/foreign_entry.h"
 #include "wire/session.h"
 
 #include <dirent.h>
@@ -49,7 +50,8 @@ static void empty(int fd, bool also_dirs)
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	while (dir && (e = readdir(dir))) {
-		if (e->d_name[0] == '.' || !unlinkat(dirfd(dir), e->d_name, 0) || !also_dirs)
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		    !unlinkat(dirfd(dir), e->d_name, 0) || !also_dirs)
 			continue;
 		empty(openat(dirfd(dir), e->d_name,
 			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
@@ -167,7 +169,7 @@ bool session_dir_changed(struct session_dir *d)
 static void remove_foreign(const struct session_dir *d, const char *name)
 {
 	struct stat st;
-	if (!fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) &&
+	if (foreign_entry_stat(d->fd, name, &st) &&
 	    (st.st_uid != geteuid() || !S_ISREG(st.st_mode) || st.st_nlink != 1) &&
 	    unlinkat(d->fd, name, 0))
 		unlinkat(d->fd, name, AT_REMOVEDIR);

@@ -3,6 +3,7 @@
  * the file is read once. */
 #include "session/session_view.h"
 
+#include "session/foreign_entry.h"
 #include "session/session_guard.h"
 
 #include <errno.h>
@@ -25,8 +26,7 @@ static int check_header(const struct wire_header *h, const char *name, struct he
 
 int session_file_open(int dirfd, const char *name, struct heft_error *err)
 {
-	/* Who has a lease on the file would make others wait for it, as a FIFO does. */
-	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	int fd = foreign_entry_open(dirfd, name);
 	if (fd < 0 && errno == EWOULDBLOCK)
 		return HEFT_ENOTFOUND; /* later, perhaps */
 	if (fd < 0)

@@ -12,7 +12,8 @@
 
 _Static_assert((int)WIRE_VIA_MALLOC == TRACE_VIA_MALLOC && (int)WIRE_VIA_COUNT == TRACE_VIA_COUNT &&
 		       (int)WIRE_VIA_PVALLOC == TRACE_VIA_PVALLOC &&
-		       (int)WIRE_VIA_NEW_ARRAY == TRACE_VIA_NEW_ARRAY,
+		       (int)WIRE_VIA_NEW_ARRAY == TRACE_VIA_NEW_ARRAY &&
+		       (int)WIRE_VIA_OWN == TRACE_VIA_OWN,
 	       "the numbers of the recording are those of the wire");
 
 /* Each thread writes one entry at a time, so no more can be unfinished. */

@@ -23,16 +23,24 @@
 #include <unistd.h>
 
 static int (*open_for_us)(const char *path);
+static int (*open_elsewhere)(const char *path);
 
 void symbol_files_from(int (*open_file)(const char *path))
 {
 	open_for_us = open_file;
 }
 
+void symbol_files_elsewhere(int (*open_file)(const char *path))
+{
+	open_elsewhere = open_file;
+}
+
 int elf_file_open_regular(const char *path)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = open_elsewhere ? open_elsewhere(path) : -1;
+	if (fd < 0)
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 && open_for_us && (errno == EACCES || errno == ENOENT))
 		fd = open_for_us(path);
 	if (fd < 0)

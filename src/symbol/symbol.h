@@ -93,6 +93,9 @@ int symbol_session_lookup(struct symbol_session *s, const struct symbol_module_i
 /* Who opens files that we may not, or cannot see from here: returns a descriptor or -1. For all threads; set it before
  * the first look-up. NULL, as at the start: nobody. */
 void symbol_files_from(int (*open_file)(const char *path));
+/* The program sees other files under the same names: asks open_file first, which returns a descriptor or -1. For all
+ * threads; set it before the first look-up. NULL: nobody. */
+void symbol_files_elsewhere(int (*open_file)(const char *path));
 
 /* A name as people write it: C++, Rust and D demangled, without return type and Rust's hash. Always
  * a string in the pool (the name itself if it is not mangled); NULL: no memory. */

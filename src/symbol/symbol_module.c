@@ -1,6 +1,6 @@
 /* Answers the queries of one module. For a batch of addresses the sources are tried in the
  * order of what they know: DWARF of the file itself or of its separate debug
- * file, then .symtab, the table inside .gnu_debugdata, then .dynsym. Nothing is
+ * file, then Go's own tables, .symtab, the table inside .gnu_debugdata, then .dynsym. Nothing is
  * opened before it is needed, and the symbol tables are read only for what DWARF
  * left without a function: the summary at the end of every run depends on this
  * being cheap.
@@ -17,6 +17,7 @@
 #include "symbol/debug_file.h"
 #include "symbol/elf_section.h"
 #include "symbol/function_start.h"
+#include "symbol/go_functions.h"
 #include "symbol/symbol_sources.h"
 
 #include <elfutils/libdwelf.h>
@@ -305,6 +306,31 @@ static bool needs_symbol(const struct symbol_query *q)
 	return !q->frame_count || !q->frames[q->frame_count - 1].function || q->bare;
 }
 
+/* A stripped Go program still has the tables of its runtime. */
+static int from_go_tables(struct symbol_module *m, struct symbol_query *queries, size_t count)
+{
+	const struct go_functions g = m->elf ? go_functions_open(m->elf) : (struct go_functions){0};
+	int rc = 0;
+	for (size_t i = 0; g.data && i < count && rc == 0; i++) {
+		struct symbol_query *q = &queries[i];
+		struct go_place place;
+		if (!needs_symbol(q) || !go_functions_find(&g, q->address, &place))
+			continue;
+		rc = name_query(m, q, place.function);
+		if (rc || !place.file || q->frame_count != 1 || q->frames[0].file)
+			continue;
+		struct symbol_frame *frame = name_pool_alloc(m->pool, sizeof *frame);
+		const char *file = name_pool_add(m->pool, place.file);
+		if (!frame || !file)
+			return HEFT_ENOMEM;
+		*frame = q->frames[0];
+		frame->file = file;
+		frame->line = place.line;
+		q->frames = frame;
+	}
+	return rc;
+}
+
 static int from_symbol_tables(struct symbol_module *m, struct symbol_query *queries, size_t count)
 {
 	if (m->elf && !m->mini && !m->debug.file.elf && !m->names_only)
@@ -354,6 +380,8 @@ int symbol_module_lookup(struct symbol_module *m, struct symbol_query *queries, 
 		rc = dwarf_source_lookup(m->dwarf, queries, count);
 	for (size_t i = 0; i < count; i++)
 		unnamed += needs_symbol(&queries[i]);
+	if (rc == 0 && unnamed)
+		rc = from_go_tables(m, queries, count);
 	if (rc == 0 && unnamed)
 		rc = from_symbol_tables(m, queries, count);
 	unnamed = 0;

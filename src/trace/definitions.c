@@ -11,6 +11,8 @@
 #include "trace/definitions.h"
 
 #include "hosted/vector.h"
+#include "trace/heap_block.h"
+#include "trace/ledger_block.h"
 #include "trace/record_fields.h"
 #include "trace/trace_block.h"
 
@@ -53,6 +55,12 @@ void definitions_fini(struct definitions *d)
 	free(d->rss);
 	free(d->anonymous);
 	free(d->notes);
+	for (size_t i = 0; i < d->ledger_count; i++)
+		ledger_fini(&d->ledgers[i]);
+	free(d->ledgers);
+	for (size_t i = 0; i < d->look_count; i++)
+		heap_look_fini(&d->looks[i].look);
+	free(d->looks);
 	name_pool_free(d->names);
 	memset(d, 0, sizeof *d);
 }
@@ -101,6 +109,7 @@ static uint32_t get_id(struct byte_cursor *c, size_t limit)
 static const struct record_field meta_fields[] = {META(page_bytes), META(tick_ns)};
 static const struct record_field meta_limit[] = {META(memory_limit_bytes), META(limit_is_cgroup)};
 static const struct record_field meta_attached[] = {META(attached)};
+static const struct record_field meta_way[] = {META(way)};
 #define PROCESS(member) FIELD(trace_process, member)
 static const struct record_field process_start[] = {PROCESS(pid), PROCESS(ppid), PROCESS(start_ns)};
 static const struct record_field process_end[] = {
@@ -132,6 +141,7 @@ void definitions_put_meta(struct byte_buffer *b, const struct trace_meta *m)
 	PUT(b, m, meta_fields);
 	PUT(b, m, meta_limit);
 	PUT(b, m, meta_attached);
+	PUT(b, m, meta_way);
 }
 
 static const char *get_meta(struct definitions *d, struct byte_cursor *c)
@@ -145,6 +155,8 @@ static const char *get_meta(struct definitions *d, struct byte_cursor *c)
 		GET(c, m, meta_limit);
 	if (cursor_left(c))
 		GET(c, m, meta_attached);
+	if (cursor_left(c))
+		GET(c, m, meta_way);
 	/* More may follow: a later minor revision's. */
 	if (d->no_memory)
 		return "enough memory for its strings";
@@ -483,6 +495,37 @@ static const char *get_anonymous(struct definitions *d, struct byte_cursor *c, u
 	return c->at == c->end ? NULL : "as many samples as the block says";
 }
 
+static const char *get_ledger(struct definitions *d, struct byte_cursor *c)
+{
+	uint32_t process;
+	if (!RESERVE(d, ledgers, ledger, 1))
+		return "enough memory for its ledgers";
+	struct ledger *l = &d->ledgers[d->ledger_count++];
+	memset(l, 0, sizeof *l);
+	const char *wrong = ledger_block_get(l, &process, c);
+	if (wrong)
+		return wrong;
+	if (process >= d->process_count)
+		return "a ledger of a process that has been defined";
+	l->pid = d->processes[process].pid;
+	return NULL;
+}
+
+static const char *get_look(struct definitions *d, struct byte_cursor *c)
+{
+	if (!RESERVE(d, looks, look, 1))
+		return "enough memory for a look at a heap";
+	struct trace_look *l = &d->looks[d->look_count++];
+	memset(l, 0, sizeof *l);
+	const char *wrong = heap_block_get(&l->look, &l->process, d->site_count, c);
+	if (wrong)
+		return wrong;
+	if (l->process >= d->process_count)
+		return "a look at a process that has been defined";
+	l->look.pid = d->processes[l->process].pid;
+	return NULL;
+}
+
 const char *definitions_get_block(struct definitions *d, unsigned type, uint64_t count,
 				  struct byte_cursor *c)
 {
@@ -491,6 +534,8 @@ const char *definitions_get_block(struct definitions *d, unsigned type, uint64_t
 	case TRACE_BLOCK_DEFINITIONS: return get_records(d, c);
 	case TRACE_BLOCK_RSS: return get_rss(d, c, count);
 	case TRACE_BLOCK_ANONYMOUS: return get_anonymous(d, c, count);
+	case TRACE_BLOCK_LEDGER: return get_ledger(d, c);
+	case TRACE_BLOCK_HEAP: return get_look(d, c);
 	default: return NULL;
 	}
 }

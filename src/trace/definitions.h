@@ -34,7 +34,8 @@ void definitions_put_note(struct byte_buffer *b, const struct trace_note *n);
 void definitions_put_rss(struct byte_buffer *b, const struct trace_rss *samples, size_t count);
 void definitions_put_anonymous(struct byte_buffer *b, const struct trace_anonymous *a);
 
-/* The tables as read so far; all zero: none */
+/* The tables as read so far; all zero: none.
+ * fields: each table is three: its items, their count and its capacity. */
 struct definitions {
 	struct trace_meta meta;
 	struct trace_module *modules;
@@ -45,10 +46,12 @@ struct definitions {
 	struct trace_rss *rss;
 	struct trace_anonymous *anonymous;
 	struct trace_note *notes;
+	struct ledger *ledgers;
+	struct trace_look *looks;
 	uint32_t module_count, node_count, site_count, thread_count, process_count;
-	size_t rss_count, anonymous_count, note_count;
+	size_t rss_count, anonymous_count, note_count, ledger_count, look_count;
 	uint32_t module_capacity, node_capacity, site_capacity, thread_capacity, process_capacity;
-	size_t rss_capacity, anonymous_capacity, note_capacity;
+	size_t rss_capacity, anonymous_capacity, note_capacity, ledger_capacity, look_capacity;
 	struct name_pool *names; /* NULL: no string was read yet */
 	bool no_memory;
 };

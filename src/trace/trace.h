@@ -6,8 +6,12 @@
 #ifndef HEFT_TRACE_TRACE_H
 #define HEFT_TRACE_TRACE_H
 
+#include "base/own_functions.h"
 #include "hosted/error.h"
+#include "hosted/heap_look.h"
+#include "hosted/ledger.h"
 #include "tally/batch.h"
+#include "tally/mapping.h"
 #include "trace/samples_block.h"
 #include "tally/tally.h"
 
@@ -21,6 +25,9 @@
 /* Not a module: its one place in code stands for all that made the blocks which a program had before heft was attached
  * (heft attach --older). */
 #define TRACE_OLDER_MODULE "[before]"
+
+/* The same for the program's break, which libc's malloc moves without a call that could be seen. */
+#define TRACE_BREAK_MODULE "[break]"
 
 struct trace_module {
 	const char *path;
@@ -59,7 +66,8 @@ enum trace_via {
 	TRACE_VIA_NEW,
 	TRACE_VIA_NEW_ARRAY,
 	TRACE_VIA_FREE, /* a place that frees: no block has this one */
-	TRACE_VIA_COUNT
+	TRACE_VIA_OWN,  /* from here on: HEFT_OWN_ALLOCATING, in that order */
+	TRACE_VIA_COUNT = TRACE_VIA_OWN + HEFT_OWN_VIA_COUNT
 };
 
 struct trace_site {
@@ -127,6 +135,12 @@ struct trace_anonymous {
 	uint64_t recorded_bytes, recorded_blocks; /* peak of its live allocations */
 };
 
+/* What a look at the heap of a process told */
+struct trace_look {
+	struct heap_look look;
+	uint32_t process;
+};
+
 enum trace_note_kind {
 	TRACE_NOTE_UNFOLLOWED, /* a child that could not be recorded, and why */
 	TRACE_NOTE_OWN_MALLOC, /* the program defines malloc itself */
@@ -140,6 +154,9 @@ struct trace_note {
 	const char *text;
 };
 
+/* NOT_SAID: by a heft that did not write it down, or by several ways */
+enum trace_way { TRACE_WAY_NOT_SAID, TRACE_WAY_PRELOAD, TRACE_WAY_ENTRY };
+
 struct trace_meta {
 	const char *heft_version;
 	int64_t start_unix_ns;
@@ -149,6 +166,7 @@ struct trace_meta {
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
 	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
 	bool attached; /* the program ran before: it has blocks that the recording does not know */
+	uint32_t way;  /* enum trace_way: how heft got into the program */
 	uint64_t tick_ns; /* file times are multiples of this; a power of two, about 2048 */
 };
 
@@ -168,6 +186,12 @@ int trace_writer_thread_name(struct trace_writer *w, uint32_t thread, const char
 int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, size_t count);
 int trace_writer_anonymous(struct trace_writer *w, const struct trace_anonymous *a);
 int trace_writer_note(struct trace_writer *w, const struct trace_note *note);
+/* Writes a ledger of the process at once. */
+int trace_writer_ledger(struct trace_writer *w, const struct ledger *l, uint32_t process);
+/* Adds a call that mapped memory. Its site and its thread must have been added before. */
+int trace_writer_mapping(struct trace_writer *w, const struct trace_mapping *m);
+/* The same for what a look at its heap told. */
+int trace_writer_look(struct trace_writer *w, const struct heap_look *l, uint32_t process);
 /* Writes what a sampled process has now, which replaces what was written for it before. */
 int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples);
 /* Writes the peak of several sampled processes, which replaces what was written before. */
@@ -208,7 +232,8 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 			      struct heft_error *err);
 void trace_reader_close(struct trace_reader *r);
 
-/* Everything but the events; owned by the reader */
+/* Everything but the events; owned by the reader.
+ * fields: each table is two: its items and their count. */
 struct trace_contents {
 	struct trace_meta meta;
 	const struct trace_module *modules;
@@ -227,6 +252,10 @@ struct trace_contents {
 	size_t anonymous_count; /* in the order written */
 	const struct trace_note *notes;
 	size_t note_count;
+	const struct ledger *ledgers;
+	size_t ledger_count; /* in the order written */
+	const struct trace_look *looks;
+	size_t look_count; /* the same */
 	const struct tally
 		*tally; /* of the whole recording, or up to the cut; its peaks are up to date */
 	const struct behaviour *behaviour;
@@ -235,6 +264,7 @@ struct trace_contents {
 	const struct trace_peak *peak; /* of several sampled processes; no parts: not recorded */
 	uint64_t duration_ns;
 	uint64_t file_bytes, events;
+	uint64_t mappings;   /* calls that map memory */
 	bool complete;       /* false: cut or still being written */
 	uint64_t cut_offset; /* if not complete: where the last complete block ends */
 };
@@ -245,6 +275,11 @@ const struct trace_contents *trace_reader_contents(const struct trace_reader *r)
 typedef int trace_each_fn(void *ctx, const struct trace_event *events, size_t count);
 int trace_reader_events(struct trace_reader *r, uint64_t from_ns, uint64_t to_ns,
 			trace_each_fn *each, void *ctx, struct heft_error *err);
+
+/* The same for calls that map memory: all of them, one by one, in the order written. */
+typedef int trace_mapping_fn(void *ctx, const struct trace_mapping *m);
+int trace_reader_mappings(struct trace_reader *r, trace_mapping_fn *each, void *ctx,
+			  struct heft_error *err);
 
 /* The tally of all events with times before before_ns, from the nearest checkpoint, into t, which
  * is empty (tally_init). */

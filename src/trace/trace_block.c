@@ -40,7 +40,8 @@ uint64_t trace_block_checksum(const struct trace_block_header *h, uint64_t offse
 uint32_t trace_block_limit(unsigned type)
 {
 	return type == TRACE_BLOCK_META || type == TRACE_BLOCK_DEFINITIONS ||
-			       type == TRACE_BLOCK_RSS || type == TRACE_BLOCK_ANONYMOUS
+			       type == TRACE_BLOCK_RSS || type == TRACE_BLOCK_ANONYMOUS ||
+			       type == TRACE_BLOCK_LEDGER || type == TRACE_BLOCK_HEAP
 		       ? TRACE_TABLE_LIMIT
 		       : TRACE_BLOCK_LIMIT;
 }
@@ -73,6 +74,9 @@ const char *trace_block_name(unsigned type)
 		[TRACE_BLOCK_SAMPLES] = "samples",
 		[TRACE_BLOCK_PEAK] = "peak",
 		[TRACE_BLOCK_ANONYMOUS] = "anonymous memory",
+		[TRACE_BLOCK_LEDGER] = "ledger",
+		[TRACE_BLOCK_HEAP] = "heap",
+		[TRACE_BLOCK_MAPPINGS] = "mappings",
 		[TRACE_BLOCK_TALLY] = "tally",
 		[TRACE_BLOCK_INDEX] = "index",
 		[TRACE_BLOCK_END] = "end",

@@ -18,8 +18,9 @@ enum {
 	TRACE_END_PAYLOAD_BYTES = 40,
 	/* Uncompressed lengths, and so what a hostile one can cost. */
 	TRACE_BLOCK_LIMIT = 64 << 20,
-	TRACE_TABLE_LIMIT = 16 << 20, /* META, DEFINITIONS, RSS, ANONYMOUS: they grow in memory */
-	TRACE_TALLY_PART = 1 << 12,   /* sites, and threads, in one block of a tally */
+	TRACE_TABLE_LIMIT =
+		16 << 20, /* META, DEFINITIONS, RSS, ANONYMOUS, LEDGER, HEAP: they grow in memory */
+	TRACE_TALLY_PART = 1 << 12, /* sites, and threads, in one block of a tally */
 };
 
 enum trace_block_type {
@@ -35,6 +36,9 @@ enum trace_block_type {
 	TRACE_BLOCK_SAMPLES,   /* of one process; a later one of the same replaces it */
 	TRACE_BLOCK_PEAK,      /* of several sampled processes; a later one replaces it */
 	TRACE_BLOCK_ANONYMOUS, /* resident memory that is no file's, beside what was recorded */
+	TRACE_BLOCK_LEDGER,    /* where the resident memory of a process was at one moment */
+	TRACE_BLOCK_HEAP,      /* what a look at the live blocks of a process told */
+	TRACE_BLOCK_MAPPINGS,  /* calls that map memory, in the order of time */
 	TRACE_BLOCK_TYPES      /* from here on: of a later minor revision, skipped */
 };
 
@@ -47,7 +51,7 @@ struct trace_block_header {
 	uint32_t raw_bytes;    /* of the payload, uncompressed */
 	uint32_t stored_bytes; /* of the payload in the file: follows the header */
 	uint64_t first_ns, last_ns;
-	/* EVENTS: events; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it. */
+	/* EVENTS: events; MAPPINGS: calls; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it. */
 	uint64_t count;
 	uint64_t checksum; /* of the 40 bytes before, the block's offset, and the stored payload */
 };

@@ -16,6 +16,7 @@
 #include "trace/behaviour_block.h"
 #include "trace/definitions.h"
 #include "trace/events_block.h"
+#include "trace/mappings_block.h"
 #include "trace/tally_block.h"
 #include "trace/trace_file.h"
 #include "trace/trace_index.h"
@@ -102,7 +103,8 @@ static bool holds_tables(unsigned type)
 {
 	return type == TRACE_BLOCK_META || type == TRACE_BLOCK_DEFINITIONS ||
 	       type == TRACE_BLOCK_RSS || type == TRACE_BLOCK_SAMPLES || type == TRACE_BLOCK_PEAK ||
-	       type == TRACE_BLOCK_ANONYMOUS;
+	       type == TRACE_BLOCK_ANONYMOUS || type == TRACE_BLOCK_LEDGER ||
+	       type == TRACE_BLOCK_HEAP;
 }
 
 /* Loads a block that must be there. */
@@ -313,7 +315,8 @@ static bool has_times(unsigned type)
 {
 	return type == TRACE_BLOCK_EVENTS || type == TRACE_BLOCK_RSS ||
 	       type == TRACE_BLOCK_CHECKPOINT || type == TRACE_BLOCK_TALLY ||
-	       type == TRACE_BLOCK_SAMPLES || type == TRACE_BLOCK_PEAK || type == TRACE_BLOCK_END;
+	       type == TRACE_BLOCK_SAMPLES || type == TRACE_BLOCK_PEAK || type == TRACE_BLOCK_END ||
+	       type == TRACE_BLOCK_MAPPINGS;
 }
 
 /* Reads block by block, up to the end or the first that is not whole. */
@@ -336,7 +339,8 @@ static int scan_blocks(struct trace_reader *r, struct scan *s, struct heft_error
 		note_tally(s, &b, r->index.count);
 		if (has_times(h->type) && h->last_ns > c->duration_ns)
 			c->duration_ns = h->last_ns;
-		if ((h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_CHECKPOINT) &&
+		if ((h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_CHECKPOINT ||
+		     h->type == TRACE_BLOCK_MAPPINGS) &&
 		    !trace_index_add(&r->index, b.offset, h))
 			return no_memory(r, err);
 		c->cut_offset = b.next_offset;
@@ -435,6 +439,10 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 	c->rss_count = d->rss_count;
 	c->anonymous = d->anonymous;
 	c->anonymous_count = d->anonymous_count;
+	c->ledgers = d->ledgers;
+	c->ledger_count = d->ledger_count;
+	c->looks = d->looks;
+	c->look_count = d->look_count;
 	c->notes = d->notes;
 	c->note_count = d->note_count;
 	c->tally = &r->tally;
@@ -443,6 +451,9 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 	c->samples_count = r->samples_count;
 	c->peak = &r->peak;
 	c->file_bytes = r->file.size;
+	for (size_t i = 0; i < r->index.count; i++)
+		if (r->index.entries[i].type == TRACE_BLOCK_MAPPINGS)
+			c->mappings += r->index.entries[i].count;
 	*out = r;
 	return 0;
 }
@@ -481,6 +492,32 @@ int trace_reader_events(struct trace_reader *r, uint64_t from_ns, uint64_t to_ns
 		int rc = walk_block(r, e, from_ns, to_ns, each, ctx, err);
 		if (rc < 0)
 			return rc;
+	}
+	return 0;
+}
+
+int trace_reader_mappings(struct trace_reader *r, trace_mapping_fn *each, void *ctx,
+			  struct heft_error *err)
+{
+	for (size_t i = 0; i < r->index.count; i++) {
+		const struct trace_index_entry *e = &r->index.entries[i];
+		struct mappings_base base = {0};
+		struct trace_mapping m;
+		struct trace_block b;
+		if (e->type != TRACE_BLOCK_MAPPINGS)
+			continue;
+		int rc = load(r, e->offset, &b, err);
+		if (rc)
+			return rc;
+		const char *expected = b.header.type == e->type ? NULL : "what the index says";
+		while (!expected && cursor_left(&b.payload)) {
+			expected = mappings_get(&b.payload, &base, &m, r->tables.site_count,
+						r->tables.thread_count);
+			if (!expected && (rc = each(ctx, &m)) < 0)
+				return rc;
+		}
+		if (expected)
+			return trace_file_expected(&r->file, &b, expected, err);
 	}
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "trace/behaviour_block.h"
 #include "trace/definitions.h"
 #include "trace/events_block.h"
+#include "trace/mappings_block.h"
 #include "trace/tally_block.h"
 #include "trace/trace_file.h"
 #include "trace/trace_index.h"
@@ -91,6 +92,26 @@ static const char *check_tally(struct verifier *v, struct trace_block *b)
 	return tally_block_difference(&v->stored, &v->replayed, v->tables.meta.tick_ns);
 }
 
+static const char *check_mappings(const struct verifier *v, struct trace_block *b)
+{
+	const struct trace_block_header *h = &b->header;
+	struct mappings_base base = {0};
+	struct trace_mapping m;
+	uint64_t count = 0, first_ns = UINT64_MAX, last_ns = 0;
+	while (cursor_left(&b->payload)) {
+		const char *expected = mappings_get(&b->payload, &base, &m, v->tables.site_count,
+						    v->tables.thread_count);
+		if (expected)
+			return expected;
+		first_ns = m.time_ns < first_ns ? m.time_ns : first_ns;
+		last_ns = m.time_ns > last_ns ? m.time_ns : last_ns;
+		count++;
+	}
+	return count && count == h->count && first_ns == h->first_ns && last_ns == h->last_ns
+		       ? NULL
+		       : "the number and times of calls that its header says";
+}
+
 static const char *check_index(struct verifier *v, struct trace_block *b)
 {
 	struct trace_index stored = {0};
@@ -137,6 +158,7 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 		return "the next part of a tally";
 	switch (type) {
 	case TRACE_BLOCK_EVENTS: return check_events(v, b);
+	case TRACE_BLOCK_MAPPINGS: return check_mappings(v, b);
 	case TRACE_BLOCK_CHECKPOINT:
 	case TRACE_BLOCK_TALLY: return check_tally(v, b);
 	case TRACE_BLOCK_BEHAVIOUR:

@@ -12,6 +12,9 @@
 #include "trace/block_writer.h"
 #include "trace/definitions.h"
 #include "trace/events_block.h"
+#include "trace/heap_block.h"
+#include "trace/ledger_block.h"
+#include "trace/mappings_block.h"
 #include "trace/tally_block.h"
 #include "trace/trace_block.h"
 
@@ -23,6 +26,7 @@ enum {
 	DEFINITIONS_FLUSH = 1 << 20, /* bytes */
 	RSS_FLUSH = 4096,            /* samples */
 	EVENTS_FLUSH = 16 << 20,     /* bytes */
+	MAPPINGS_FLUSH = 1 << 18,    /* bytes */
 	NODES_AT_ONCE = 4096,
 	CHECKPOINT_SITE_BYTES = 6,  /* as measured */
 	CHECKPOINT_SMALL = 1 << 16, /* bytes: always worth it */
@@ -38,6 +42,9 @@ struct trace_writer {
 	size_t rss_count;
 	struct byte_buffer anonymous;
 	uint64_t anonymous_count, anonymous_ns; /* that wait for their block; when the last was */
+	struct byte_buffer mappings;            /* that wait for their block */
+	struct mappings_base mappings_base;
+	uint64_t mapping_count, mapping_first_ns, mapping_last_ns;
 	uint32_t node_count, site_count, thread_count;
 	uint64_t events;
 	uint64_t tick_ns;
@@ -74,6 +81,7 @@ static void writer_free(struct trace_writer *w)
 	buffer_fini(&w->sites.elements);
 	buffer_fini(&w->scratch);
 	buffer_fini(&w->anonymous);
+	buffer_fini(&w->mappings);
 	events_encoder_fini(&w->encoder);
 	free(w);
 }
@@ -242,6 +250,24 @@ int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, si
 	return w->file.error.code;
 }
 
+int trace_writer_ledger(struct trace_writer *w, const struct ledger *l, uint32_t process)
+{
+	int rc = flush_definitions(w);
+	if (rc)
+		return rc;
+	ledger_block_put(&w->scratch, l, process);
+	return write_scratch(w, TRACE_BLOCK_LEDGER, l->time_ns, l->time_ns, 1);
+}
+
+int trace_writer_look(struct trace_writer *w, const struct heap_look *l, uint32_t process)
+{
+	int rc = flush_definitions(w);
+	if (rc)
+		return rc;
+	heap_block_put(&w->scratch, l, process);
+	return write_scratch(w, TRACE_BLOCK_HEAP, l->time_ns, l->time_ns, 1);
+}
+
 static int flush_anonymous(struct trace_writer *w)
 {
 	uint64_t count = w->anonymous_count, last = w->anonymous_ns;
@@ -267,6 +293,37 @@ int trace_writer_anonymous(struct trace_writer *w, const struct trace_anonymous 
 	w->anonymous_count++;
 	w->anonymous_ns = a->time_ns;
 	return w->anonymous_count == RSS_FLUSH ? flush_anonymous(w) : 0;
+}
+
+static int flush_mappings(struct trace_writer *w)
+{
+	uint64_t count = w->mapping_count;
+	if (!count)
+		return 0;
+	w->mapping_count = 0;
+	w->mappings_base = (struct mappings_base){0};
+	int rc = flush_definitions(w);
+	if (rc)
+		return rc;
+	if (w->mappings.failed)
+		return block_writer_no_memory(&w->file);
+	rc = block_write(&w->file, TRACE_BLOCK_MAPPINGS, w->mappings.data, w->mappings.len,
+			 w->mapping_first_ns, w->mapping_last_ns, count);
+	w->mappings.len = 0;
+	return rc;
+}
+
+int trace_writer_mapping(struct trace_writer *w, const struct trace_mapping *m)
+{
+	if (w->file.error.code)
+		return w->file.error.code;
+	if (!w->mapping_count || m->time_ns < w->mapping_first_ns)
+		w->mapping_first_ns = m->time_ns;
+	if (!w->mapping_count || m->time_ns > w->mapping_last_ns)
+		w->mapping_last_ns = m->time_ns;
+	mappings_put(&w->mappings, &w->mappings_base, m);
+	w->mapping_count++;
+	return w->mappings.failed || w->mappings.len >= MAPPINGS_FLUSH ? flush_mappings(w) : 0;
 }
 
 int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples)
@@ -350,6 +407,8 @@ int trace_writer_flush(struct trace_writer *w)
 		flush_rss(w);
 	if (!w->file.error.code)
 		flush_anonymous(w);
+	if (!w->file.error.code)
+		flush_mappings(w);
 	return w->file.error.code;
 }
 
@@ -465,7 +524,7 @@ uint64_t trace_writer_waiting_bytes(const struct trace_writer *w)
 {
 	return w->definitions.len + w->nodes.elements.len + w->sites.elements.len +
 	       (w->encoder.count ? events_encoder_bytes(&w->encoder) : 0) +
-	       w->rss_count * sizeof *w->rss + w->anonymous.len;
+	       w->rss_count * sizeof *w->rss + w->anonymous.len + w->mappings.len;
 }
 
 int trace_writer_close(struct trace_writer *w, uint64_t duration_ns, struct tally *tally,

@@ -40,12 +40,32 @@ enum wire_ext {
 	WIRE_EXT_REALLOC_FREED = 5, /* nothing */
 	WIRE_EXT_FREE_AT = 6,       /* addr, site of the free */
 	WIRE_EXT_UNUSED = 7,        /* addr, bytes at its end that were never written */
+	/* A call that mapped memory or gave it back, once it has succeeded: addr, bytes, wire_map_word, the stamp from
+	 * before the call; of mremap also the old address and the old bytes (0: the old memory stays) */
+	WIRE_EXT_MAPPING = 8,
+};
+
+/* A recording has the same numbers (tally/mapping.h). */
+enum wire_map_call {
+	WIRE_MAP_MMAP,
+	WIRE_MAP_MUNMAP,
+	WIRE_MAP_MREMAP,
+	WIRE_MAP_BRK, /* the program's break was raised; detail 1: lowered */
+	WIRE_MAP_MADVISE,
+	WIRE_MAP_SHMAT, /* bytes 0: not known */
+	WIRE_MAP_SHMDT, /* bytes 0: all that was attached there */
+	/* As BRK, but nobody saw the call: the break was found elsewhere. It has no call stack. */
+	WIRE_MAP_BREAK_MOVED,
+	/* No call: the allocator is glibc's, which maps large blocks one by one. Their usable sizes show which. */
+	WIRE_MAP_GLIBC,
+	WIRE_MAP_CALLS
 };
 
 enum {
 	WIRE_DT_BITS = 17,
 	WIRE_ADDR_SHIFT = 20, /* in word 0 */
-	WIRE_EXT_MAX_WORDS = 4,
+	WIRE_EXT_MAX_WORDS = 6,
+	WIRE_MAP_PROT_SHIFT = 21, /* in the detail of an mmap: flags below, then what is allowed */
 };
 #define WIRE_DT_MAX ((1ull << WIRE_DT_BITS) - 1)
 #define WIRE_USABLE_UNKNOWN UINT64_MAX
@@ -77,6 +97,12 @@ static inline unsigned wire_ext_kind(uint64_t w)
 static inline unsigned wire_ext_words(uint64_t w)
 {
 	return (unsigned)(w >> 28 & 0xfff);
+}
+
+/* detail: 24 bits */
+static inline uint64_t wire_map_word(uint32_t site, enum wire_map_call call, uint32_t detail)
+{
+	return (uint64_t)site | (uint64_t)call << 32 | (uint64_t)(detail & 0xffffff) << 40;
 }
 
 #endif

@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 7u
+#define WIRE_VERSION 10u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
@@ -143,6 +143,100 @@ struct wire_reap {
 #define WIRE_STATUS_KNOWN (1u << 31)
 #define WIRE_SINCE_SHIFT 10
 
+/* A process is about to execute a program. It may ask the outside what kind of program that is (LOOK), and to hold it at
+ * its first instruction; it waits for a moment. A forked child that has no file of its own uses its parent's, so there
+ * are some of these. Who sets a state wakes the other (a futex on the lower half). */
+enum wire_hold_state {
+	WIRE_HOLD_NONE,
+	WIRE_HOLD_ASKED,   /* process: wants to execute */
+	WIRE_HOLD_READY,   /* outside: it may, and will be held */
+	WIRE_HOLD_REFUSED, /* outside: it may, and will not be held */
+	WIRE_HOLD_FAILED,  /* process: the exec has failed. The outside lets go, and sets NONE */
+	WIRE_HOLD_SPAWNS, /* like ASKED: the next process that this thread makes wants to execute */
+	WIRE_HOLD_LOOK,   /* process: what kind is the file with the descriptor `number`? */
+	WIRE_HOLD_KNOWN,  /* outside: `number` says it, enum wire_program_kind */
+};
+struct wire_hold {
+	_Atomic uint64_t word;  /* number of a process or thread << 32 | enum wire_hold_state */
+	_Atomic int32_t number; /* before READY: who must be allowed to trace it */
+	uint32_t pad;
+};
+enum { WIRE_HOLDS = 8 };
+
+/* The session directory has this file if the outside holds programs: struct wire_program[WIRE_PROGRAMS], those whose
+ * kind was asked for before. */
+#define WIRE_HOLDS_NAME ".holds"
+enum { WIRE_PROGRAMS = 1024 };
+enum wire_program_kind {
+	WIRE_PROGRAM_UNKNOWN,
+	WIRE_PROGRAM_TAKES,         /* it takes heft's library */
+	WIRE_PROGRAM_OWN_ALLOCATOR, /* the same, but that would not see its allocator */
+	WIRE_PROGRAM_FOREIGN,       /* it would not start with heft's library: an old glibc */
+	WIRE_PROGRAM_REFUSES,       /* the same, and it cannot be held either */
+};
+struct wire_program {
+	uint64_t device, inode, changed_ns; /* which file it was, as stat has them */
+	uint64_t kind_check;                /* wire_program_check; another value: it is not whole */
+};
+static inline uint64_t wire_program_check(const struct wire_program *p, uint32_t kind)
+{
+	uint64_t sum = (p->device * 3 + p->inode * 5 + p->changed_ns * 7) * 0x9e3779b97f4a7c15ull;
+	return (sum & ~0xffull) | kind;
+}
+/* Its place in the file */
+static inline uint64_t wire_program_place(uint64_t device, uint64_t inode)
+{
+	return ((device * 31 + inode) * 0x9e3779b97f4a7c15ull >> 32) % WIRE_PROGRAMS *
+	       sizeof(struct wire_program);
+}
+
+static inline uint64_t wire_hold_word(int32_t pid, enum wire_hold_state state)
+{
+	return (uint64_t)(uint32_t)pid << 32 | state;
+}
+
+/* A process asks for a ledger of itself (src/ledger) and waits while it is taken. The process asks, and takes it back
+ * if nobody answers; the outside sets the other states. Who sets one wakes the other: the outside by a futex on `state`,
+ * the process by a byte into the pipe WIRE_BELL_NAME, which the outside watches. */
+enum wire_ledger_state {
+	WIRE_LEDGER_NONE,
+	WIRE_LEDGER_ASKED,   /* process */
+	WIRE_LEDGER_WORKING, /* outside: it takes one now */
+	WIRE_LEDGER_DONE,    /* outside: it has taken one, or does not want to */
+};
+enum wire_ledger_moment { WIRE_LEDGER_AT_EXIT = 1, WIRE_LEDGER_NEAR_PEAK = 2 };
+struct wire_ledger {
+	_Alignas(64) _Atomic uint32_t state; /* enum wire_ledger_state */
+	_Atomic uint32_t moment;             /* process: why it asks */
+	_Atomic uint64_t tsc;                /* process: when */
+	_Atomic uint32_t worth; /* outside: its heap has been large enough for a ledger */
+	/* Outside: the heap is near a new peak, so ask as soon as it begins to shrink. Who asks sets it to 0. */
+	_Atomic uint32_t armed;
+};
+/* The session directory has this pipe if the outside takes ledgers. */
+#define WIRE_BELL_NAME ".bell"
+/* And this one if it looks for leaks in any process, however small. */
+#define WIRE_LEAKS_NAME ".leaks"
+
+/* Memory that heft's library has mapped for itself; at is 0: an empty place */
+enum { WIRE_OWNS = 128 };
+struct wire_own {
+	_Atomic uint64_t at, bytes;
+};
+
+enum wire_own_malloc {
+	WIRE_MALLOC_OURS = 0, /* the program calls ours, which calls the one behind it */
+	WIRE_MALLOC_OWN = 1,  /* the program's malloc is not ours */
+	WIRE_MALLOC_HOOKED =
+		2, /* the same, and it leads to us: hooks are at the entries of its functions */
+};
+
+/* A file whose allocator is hooked where its functions begin (heft attach), by what /proc/PID/maps says of it. */
+struct wire_hooked {
+	uint64_t device, inode;
+};
+enum { WIRE_HOOKED = 16 };
+
 /* It has many fields: it is the one part of the file that is no array, so all that both sides know of the
  * process as a whole is here. Fields that one side writes often have cache lines of their own. */
 struct wire_header {
@@ -151,7 +245,7 @@ struct wire_header {
 	uint32_t origin;   /* enum wire_origin */
 	int32_t pid, ppid; /* in a forked child ppid is the process whose memory it began with */
 	uint64_t start_tsc;
-	uint32_t own_malloc; /* 1: the program's malloc is not ours */
+	uint32_t own_malloc; /* enum wire_own_malloc */
 	uint32_t text_bytes; /* used bytes of text */
 	uint32_t arg_count;
 	uint32_t usable_known; /* 1: slack is recorded */
@@ -188,14 +282,19 @@ struct wire_header {
 	_Alignas(64) _Atomic uint32_t log_used; /* a hint for writers: entries may follow it */
 	struct wire_sampling sampling;
 	struct wire_call call;
+	struct wire_ledger ledger;
 	/* When it called exit or exec: it ends then or later, and records that follow move the end. 0: it has
 	 * not, or its exec failed. */
 	_Alignas(64) _Atomic uint64_t exit_tsc, exec_tsc;
 	_Atomic uint64_t
 		own_bytes; /* memory that heft's library has mapped for itself: large tables */
+	struct wire_own own[WIRE_OWNS]; /* where that is, as far as there is room */
 	_Atomic uint32_t
 		reap_count; /* all of them; the last one is at (reap_count - 1) % WIRE_REAPS */
 	struct wire_reap reaps[WIRE_REAPS];
+	struct wire_hold holds[WIRE_HOLDS];
+	uint32_t hooked_count;
+	struct wire_hooked hooked[WIRE_HOOKED];
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");

@@ -19,8 +19,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "programs"))
 
-from attach_rounds import (KINDS, MISSING, Wrong, attach_again, check_after_kill, kill_round, make_life,  # noqa: E402
-                           play_round, time_of_round)
+from attach_rounds import (KINDS, MISSING, Wrong, attach_again, check_after_kill, kill_guardian_round,  # noqa: E402
+                           kill_round, make_life, play_round, time_of_round)
 from harness import Compiler, children_of, end_group  # noqa: E402
 
 BURNER = "while :; do :; done"
@@ -126,6 +126,18 @@ def play_kills(campaign, kinds, kills):
         print(f"{kind:<12} {len(done):5} survived; {sum(done)} while heft was under way", flush=True)
 
 
+def play_guardian_kills(campaign, kinds, kills):
+    """The guardian, which nothing but somebody's SIGKILL ends. Most of the moments are while it attaches."""
+
+    def work(life, i):
+        return kill_guardian_round(life, campaign.chance.random() * 0.01)
+
+    print(f"\nthe guardian killed, {kills} times in all", flush=True)
+    for kind in kinds:
+        done = campaign.repeat("guardian killed", kind, kills // len(kinds), work)
+        print(f"{kind:<12} {len(done):5} survived; {sum(done)} while the guardian was there", flush=True)
+
+
 def play_again(campaign, kinds, times):
     print(f"\n{times} recordings one after the other; pauses in ms: median, 99 %, max", flush=True)
     for kind in kinds:
@@ -162,6 +174,8 @@ def main():
                     burner.wait()
         if given.kills:
             play_kills(campaign, [k for k in KILLED if k in kinds], given.kills)
+            # Without its guardian, calls that wait may say EINTR (docs/attach.md): that is what "blocked" looks for.
+            play_guardian_kills(campaign, [k for k in KILLED if k in kinds and k != "blocked"], given.kills // 5)
         if given.again:
             play_again(campaign, [k for k in AGAIN if k in kinds], given.again)
     finally:

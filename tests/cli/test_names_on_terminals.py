@@ -83,6 +83,8 @@ def check(done):
     ["attach", EVIL],
     ["attach", "-o", EVIL + b"/x", str(os.getpid())],
     ["detach", EVIL],
+    ["map", EVIL],
+    ["map", "-n", EVIL, "1"],
     ["agent", "--listen", EVIL],
 ], ids=lambda words: " ".join(w if isinstance(w, str) else "EVIL" for w in words)[:50])
 def test_names_are_harmless(folder, words):

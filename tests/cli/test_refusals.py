@@ -54,7 +54,7 @@ def test_not_executable(heft, tmp_path):
 def test_static(heft, tmp_path):
     for flag in ("-static", "-static-pie"):
         compiled(tmp_path, flag)
-        assert_refused(heft("run", "./p"), 125, "./p is statically linked", "link it dynamically")
+        assert_refused(heft("run", "--via=preload", "./p"), 125, "./p is statically linked", "--via=auto")
     assert recordings(tmp_path) == []
 
 
@@ -63,7 +63,7 @@ def test_setuid(heft, tmp_path):
     program = compiled(tmp_path)
     os.chown(program, 65534, -1)
     program.chmod(0o4755)
-    assert_refused(heft("run", "./p"), 125, "setuid", "record a copy")
+    assert_refused(heft("run", "--via=preload", "./p"), 125, "setuid", "record a copy")
     # A setuid-root program gains nothing when root runs it: no reason to refuse.
     os.chown(program, 0, 0)
     program.chmod(0o4755)
@@ -97,7 +97,7 @@ def test_scripts(heft, tmp_path):
     assert_refused(heft("run", "./env"), 127, "no-such-language")
     static = compiled(tmp_path, "-static")
     script(tmp_path / "by-static", f"#!{static}\n")
-    assert_refused(heft("run", "./by-static"), 125, "statically linked")
+    assert_refused(heft("run", "--via=preload", "./by-static"), 125, "statically linked")
     # Without a first line the shell runs it, as execvp would.
     script(tmp_path / "bare", "echo from $0\nexit 7\n")
     done = heft("run", "-q", "-o", "bare.heft", "./bare")

@@ -25,8 +25,8 @@ def test_help(heft, arguments):
     assert_golden("heft.txt", done.out)
 
 
-@pytest.mark.parametrize("verb", ["run", "attach", "detach", "report", "diff", "check", "export", "top", "view",
-                                  "verify", "agent", "ctl", "help"])
+@pytest.mark.parametrize("verb", ["run", "attach", "detach", "report", "diff", "check", "export", "top", "view", "map",
+                                  "verify", "agent", "ctl", "doctor", "help"])
 def test_help_of_a_verb(heft, verb):
     asked = heft("help", verb)
     assert (asked.status, asked.err) == (0, "")
@@ -64,7 +64,7 @@ def test_unknown_verb_near_nothing(heft):
 
 
 @pytest.mark.parametrize("verb, status", [("run", 125), ("attach", 2), ("detach", 2), ("report", 2), ("diff", 2),
-                                          ("check", 2), ("top", 2), ("view", 2), ("verify", 2), ("agent", 2), ("ctl", 2), ("help", 2)])
+                                          ("check", 2), ("top", 2), ("view", 2), ("map", 2), ("verify", 2), ("agent", 2), ("ctl", 2), ("doctor", 2), ("help", 2)])
 def test_unknown_option(heft, verb, status):
     done = heft(verb, "--bogus")
     assert (done.status, done.out) == (status, "")

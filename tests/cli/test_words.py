@@ -94,8 +94,8 @@ COMMANDS = [
     *(["check", *options, "--budget", budget, name] for options in ([], ["-v"], ["--at", "peak"])
       for budget in ("tight.budget", "wide.budget", "wrong.budget", "none.budget")
       for name in ("leak.heft", "long.heft", "sampled.heft", "processes.heft", "cut.heft", "heaptrack.txt")),
-    *(["help", verb] for verb in ("run", "attach", "detach", "report", "diff", "check", "export", "view", "top", "verify", "agent",
-                                  "ctl", "help")),
+    *(["help", verb] for verb in ("run", "attach", "detach", "report", "diff", "check", "export", "view", "top", "map", "verify", "agent",
+                                  "ctl", "doctor", "help")),
     ["help"], ["help", "nothing"], ["nothing"], ["record", "ls"],
     ["verify", "leak.heft"], ["verify", "cut.heft"], ["verify", "dhat.json"], ["verify", "tight.budget"],
     ["report", "tight.budget"], ["report", "none.heft"], ["report", "/"], ["report"], ["report", "a", "b"],
@@ -114,8 +114,10 @@ COMMANDS = [
     ["top", "--at", "1s", "leak.heft"], ["top", "--once", "1"], ["top", "a", "b"], ["ctl"], ["ctl", "1"],
     ["attach"], ["attach", "x"], ["attach", "1", "2"], ["attach", "--duration", "x", "1"], ["attach", "--duration", "50%", "1"],
     ["attach", "--linger", "1s", "1"], ["attach", "-o", "leak.heft", "1"], ["attach", "2147483647"], ["detach"],
+    ["map"], ["map", "x"], ["map", "2147483647"], ["map", "-n", "x", "1"],
     ["detach", "x"], ["detach", "1"], ["detach", "2147483647"], ["report", "1"],
     ["ctl", "1", "a=b"], ["ctl", "1", "rate=x"], ["agent", "--keep", "x"], ["agent", "--listen", "x"],
+    ["doctor"], ["doctor", "1"], ["doctor", "ls"], ["doctor", "none"], ["doctor", "1", "2"], ["doctor", "2147483647"],
     ["run"], ["run", "--sample=x", "ls"], ["run", "--linger", "1s", "ls"], ["run", "none"], ["run", "./none"],
     ["run", "/etc/passwd"], ["run", "."], ["run", "./static"], ["run", "-o", "leak.heft", "ls"],
     ["run", "-o", "none/x.heft", "ls"], ["run", "--listen", "0.0.0.0:1", "ls"], ["run", "--listen", "x", "ls"],

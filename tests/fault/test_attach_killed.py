@@ -6,10 +6,10 @@ import random
 import pytest
 
 from attach_harness import may_trace
-from attach_rounds import check_after_kill, kill_round, make_life, play_round, time_of_round
+from attach_rounds import check_after_kill, kill_guardian_round, kill_round, make_life, play_round, time_of_round
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
-KILLS = 10
+KILLS, GUARDIAN_KILLS = 10, 8
 
 
 @pytest.mark.parametrize("leaving", [False, True])
@@ -41,6 +41,22 @@ def test_killed_and_attached_at_once(compiled, tmp_path):
         for i in range(5):
             kill_round(life, chance.random() * span * 1.5, False)
             play_round(life, i)
+        life.end()
+    finally:
+        life.stop()
+
+
+@pytest.mark.parametrize("kind", ["vectors", "threads"])
+def test_guardian_killed(kind, compiled, tmp_path):
+    """The guardian is killed within 10 ms after it has stopped the first thread: that thread makes heft's calls and
+    runs heft's function then, and goes on where it was. The next heft removes what is left."""
+    life = make_life(kind, compiled, tmp_path)
+    chance = random.Random(kind)
+    try:
+        killed = 0
+        for _ in range(GUARDIAN_KILLS):
+            killed += kill_guardian_round(life, chance.random() * 0.01)
+        assert killed > 0
         life.end()
     finally:
         life.stop()

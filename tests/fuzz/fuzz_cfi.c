@@ -30,7 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			       (uintptr_t)copy + size,
 			       (uintptr_t)copy,
 			       {0},
-			       size % 2 ? work : NULL};
+			       size % 2 ? work : NULL,
+			       NULL,
+			       0};
 	const uint64_t regs[CFI_REGS] = {1, 2, 3, 4, 5, 6, (uintptr_t)copy, 0x7000, 9}, cfa = 7;
 	for (size_t at = 0; at < size + 64; at += 1 + at / 16) {
 		/* Addresses before the image are where a table's code usually is. */

@@ -9,7 +9,8 @@
  * libFuzzer target; built without, a program that runs the files and folders it
  * is given once (a regression test), or makes seeds: `--make FOLDER`, and `--store FILE` of a small
  * recording that heft itself made, which it rewrites: own-allocator is of
- * tests/programs/linked_allocator.c, sampled-children of that and family.c under a shell. */
+ * tests/programs/linked_allocator.c, mappings of `maps_memory plain`, sampled-children of that and family.c under a shell. */
+#include "tally/mapped_memory.h"
 #include "trace/trace.h"
 #include "trace/trace_block.h"
 #include "trace/trace_index.h"
@@ -34,6 +35,11 @@ static int each(void *ctx, const struct trace_event *events, size_t count)
 	for (size_t i = 0; i < count; i++)
 		t->sum += events[i].size ^ events[i].site ^ events[i].thread;
 	return t->events > 1000000 ? -100 : 0;
+}
+
+static int each_mapping(void *memory, const struct trace_mapping *m)
+{
+	return mapped_memory_apply(memory, m, NULL, NULL);
 }
 
 /* Reads every string and every row: what is wild shows under ASan. */
@@ -158,6 +164,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tally_init(&before);
 		trace_reader_tally_before(r, 6500, &before, &err);
 		tally_fini(&before);
+		struct mapped_memory *memory = mapped_memory_new();
+		if (memory)
+			trace_reader_mappings(r, each_mapping, memory, &err);
+		mapped_memory_free(memory);
 		trace_reader_close(r);
 	}
 	free(file);

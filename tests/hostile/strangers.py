@@ -80,7 +80,7 @@ def name(pid):
 def is_gone(pid):
     try:
         return status_of(pid)["State"].startswith("Z")  # whoever adopted it may never ask for its status
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 
@@ -119,6 +119,11 @@ def replace_in_log(path, old, new):
         f.write(log.replace(old, new))
 
 
+def of_same_length(path):
+    """A name in /tmp that can take the place of this path in a session file."""
+    return f"/tmp/h{os.getpid()}".ljust(len(str(path)), "x")
+
+
 def forge(agent, session, uid, count, first=1000000):
     """Copies of a session file under other names: programs that never were."""
     data = {}
@@ -145,5 +150,5 @@ def forge(agent, session, uid, count, first=1000000):
         new.rename(path)
 
 
-__all__ = ["BLOCK", "HONEST", "NEED_ROOT", "STRANGER", "SharedAgent", "become", "end_all", "forge", "is_gone", "name", "owner",
-           "replace_in_log", "service_program", "shared_agent", "status_of"]
+__all__ = ["BLOCK", "HONEST", "NEED_ROOT", "STRANGER", "SharedAgent", "become", "end_all", "forge", "is_gone", "name",
+           "of_same_length", "owner", "replace_in_log", "service_program", "shared_agent", "status_of"]

@@ -9,8 +9,8 @@ import pytest
 
 from harness import REPOSITORY, run, start, wait_until
 from live_harness import fetch, session_env
-from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, forge, replace_in_log,  # noqa: F401
-                       service_program, shared_agent)
+from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, forge, of_same_length,  # noqa: F401
+                       replace_in_log, service_program, shared_agent)
 
 pytestmark = NEED_ROOT
 
@@ -51,25 +51,59 @@ while time.monotonic() < end:
     cutter.communicate()
 
 
-def test_modules_that_hang(both, tmp_path):
-    """A FIFO that nobody writes to, a device, a directory: where a module's path leads."""
-    agent, stranger = both
-    path = agent.session_file(stranger)
+# Writes a program's file again and again, in parts, so that it is cut whenever somebody reads it. argv: the file.
+REWRITER = """
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR)
+whole = os.pread(fd, 1 << 24, 0)
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    for size in (0, 100, 4096, len(whole) // 2):
+        os.ftruncate(fd, size)
+        os.pwrite(fd, whole[size:], size)
+"""
+
+
+def that_names(agent, other):
+    """A program of the stranger that says that its file is another one, before anybody has asked for its profile."""
+    stranger = agent.service_of(STRANGER)
+    stranger.do(f"keep 40 {BLOCK}")
     real = os.readlink(f"/proc/{stranger.pid}/exe")
-    folder = os.path.dirname(real)
-    place = folder[:-1] + ("x" if folder[-1] != "x" else "y")
-    os.mkdir(place)
-    os.chmod(place, 0o755)
-    other = f"{place}/{os.path.basename(real)}"
+    replace_in_log(agent.session_file(stranger), real.encode(), other.encode())
+    return stranger
+
+
+def test_a_program_file_is_cut_while_it_is_read(both):
+    """Its size and time are others each time, so that nothing that was kept of it holds."""
+    agent, _ = both
+    other = of_same_length(agent.program)
+    shutil.copy(agent.program, other)
+    os.chown(other, STRANGER, STRANGER)
     try:
-        replace_in_log(path, real.encode(), other.encode())
-        for make in (os.mkfifo, os.mkdir, lambda p: os.symlink("/dev/tty", p), lambda p: os.symlink("/dev/zero", p)):
-            make(other)
+        writer = start(["/usr/bin/python3", "-c", REWRITER, other], preexec_fn=become(STRANGER))
+        while writer.poll() is None:
+            stranger = that_names(agent, other)
             for _ in range(3):
-                assert agent.get(f"{stranger.pid}/heap")[0] in (200, 503)
-            os.rmdir(other) if os.path.isdir(other) else os.unlink(other)
+                assert agent.get(f"{stranger.pid}/heap")[0] in (200, 404, 503)
+            end_all(stranger)
+        writer.communicate()
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        os.unlink(other)
+
+
+def test_modules_that_hang(both):
+    """A FIFO that nobody writes to, a device, a directory: where a module's path leads."""
+    agent, _ = both
+    other = of_same_length(agent.program)
+    for make in (os.mkfifo, os.mkdir, lambda p: os.symlink("/dev/tty", p), lambda p: os.symlink("/dev/zero", p)):
+        make(other)
+        try:
+            stranger = that_names(agent, other)
+            text = wait_until(lambda: shown(agent, stranger.pid), what="a profile")
+            assert "heap profile: 40:" in text and "keep_block" not in text, text
+            end_all(stranger)
+        finally:
+            os.rmdir(other) if os.path.isdir(other) else os.unlink(other)
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o711], ids=["private", "execute-only"])

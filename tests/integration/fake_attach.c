@@ -61,7 +61,7 @@ int attach_begin(struct attached **out, const struct attach_options *o,
 		 struct attach_report *report, struct heft_error *err)
 {
 	char text[8192];
-	if (is_there("refuse"))
+	if (is_there("refuse") || o->start_lets_go)
 		return heft_fail(err, HEFT_EREFUSED, "attaching was refused\nas the test wanted");
 	snprintf(text, sizeof text, "%s\n%" PRIu64 "\n%s\n%s\n", o->session_dir, o->sample_bytes,
 		 o->follow ? "all" : "none", getenv("HEFT_FAKE_LIBRARY"));
@@ -74,6 +74,33 @@ int attach_begin(struct attached **out, const struct attach_options *o,
 	*report = (struct attach_report){.pause_ns = 1250000, .threads = 3, .tries = 2};
 	snprintf(report->before, sizeof report->before, "it had something before");
 	return 0;
+}
+
+/* Nothing is held that a program executes: these are not called. */
+void attach_go(struct attached *a)
+{
+	(void)a;
+}
+
+void attach_cancel(struct attached *a, pid_t guardian)
+{
+	(void)a, (void)guardian;
+}
+
+void attach_process_ended(struct attached *a)
+{
+	(void)a;
+}
+
+void attach_forget(struct attached *a)
+{
+	(void)a;
+}
+
+int attach_started(struct attached *a, struct attach_report *report, struct heft_error *err)
+{
+	(void)a, (void)report;
+	return heft_fail(err, HEFT_EREFUSED, "nothing is started here");
 }
 
 int attach_end(struct attached *a, const pid_t *pids, uint32_t count, struct attach_report *report,

@@ -6,7 +6,7 @@
  * they survive any end of the program; the first few differences are written
  * beside it. */
 #define UNW_LOCAL_ONLY
-#include "capture/inside.h"
+#include "capture/main_frame.h"
 
 #include <fcntl.h>
 #include <libunwind.h>
@@ -106,7 +106,7 @@ void heft_stack_check(const struct heft_frame *frames, uint32_t depth, struct he
 		unw_get_reg(&c, UNW_REG_SP, &sp);
 		if (!found && sp == e.sp && ip == e.pc)
 			found = true;
-		if (found && ip)
+		if (found && ip && !heft_is_main_frame(ip))
 			pcs[n++] = ip;
 	} while (n < MOST && unw_step(&c) > 0);
 	uint32_t same = 0;

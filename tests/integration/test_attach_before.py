@@ -8,9 +8,8 @@ import re
 
 import pytest
 
-from attach_harness import Attached, Target
+from attach_harness import Attached, Target, may_trace
 from harness import HEFT, check_sums, children_of, run, wait_until
-from test_attach_counts import may_trace
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 

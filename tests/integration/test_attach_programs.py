@@ -12,12 +12,9 @@ from harness import HEFT, check_sums, end_group, report, run, start
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 ROUNDS = 10
-# Now and then (one in some hundred detaches) a child that was just forked keeps heft's code, which does nothing there.
-# The campaign has these programs; here they would only tell what is known (docs/attach.md).
-YOUNG = ("family", "late-family", "forks")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in YOUNG])
+@pytest.mark.parametrize("kind", KINDS)
 def test_rounds(kind, compiled, tmp_path):
     if MISSING.get(kind):
         pytest.skip(MISSING[kind])

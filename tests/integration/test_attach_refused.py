@@ -48,6 +48,21 @@ def target(compiled, tmp_path):
     made.end()
 
 
+def test_place_is_taken_meanwhile(compiled, started, tmp_path):
+    """What the program has mapped where heft was about to put its code stays mapped, and heft goes elsewhere."""
+    program = started([compiled("attach_gaps.c", flags=["-ldl"])], stdout=subprocess.PIPE)
+    assert program.stdout.readline() == b"ready\n"
+
+    def is_taken():
+        done = run([HEFT, "attach", "-v", "--duration", "10ms", "--force", "-o", tmp_path / "gaps.heft", program.pid])
+        assert done.returncode == 0 or b"maps memory all the time" in done.stderr or b"no space within" in done.stderr
+        return b"the program had taken the place" in done.stderr
+
+    wait_until(is_taken, what="a place that was free and is taken")
+    program.send_signal(signal.SIGTERM)
+    assert (program.stdout.read(), program.wait()) == (b"0 holes\n", 0)
+
+
 def test_zombie(tmp_path):
     process = subprocess.Popen(["/bin/true"])
     wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z")
@@ -152,10 +167,10 @@ def test_the_inside_of_a_heft_that_is_gone(compiled, tmp_path, started):
         os.kill(pid, signal.SIGKILL)
 
 
-def test_static(compiled, tmp_path, started):
+def test_static_without_names(compiled, tmp_path, started):
     """A program without a loader, whether it can be moved in memory or not."""
     for flags in (["-static"], ["-static-pie"]):
-        program = compiled("attach_target.c", flags=flags, output="target" + flags[0])
+        program = compiled("attach_target.c", flags=[*flags, "-s"], output="target" + flags[0])
         process = started([program, tmp_path], stdin=subprocess.PIPE)
         assert Lines(process.stdout).next() == "ready"
         assert "is linked statically" in refused(process.pid, tmp_path)
@@ -196,3 +211,67 @@ def test_itself(tmp_path):
     """Its own number it knows only when it has begun: a shell's exec keeps it."""
     done = run(["/bin/sh", "-c", f'exec "{HEFT}" attach $$'], cwd=tmp_path)
     assert done.returncode == 2 and b"is heft itself" in done.stderr
+
+
+SCOPES = [(None, "does not let its user look inside", "Run heft as root"),
+          ("1", "lets only root attach to a running process: kernel.yama.ptrace_scope is 1", "ptrace_scope=0"),
+          ("2", "kernel.yama.ptrace_scope is 2", "Run heft as root"),
+          ("3", "lets nobody trace a process: kernel.yama.ptrace_scope is 3", "until the next boot")]
+
+
+@pytest.mark.parametrize("scope, why, way_out", SCOPES)
+def test_not_permitted(started, public_heft, tmp_path, scope, why, way_out):
+    """The kernel says no, because the process is not dumpable. The reason that heft finds is what the system's setting
+    says, which a file over /proc fakes here."""
+    if os.geteuid():
+        pytest.skip("only root can be another user")
+
+    def as_nobody():
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+    process = started(["/usr/bin/python3", "-c", "import ctypes, time\n"
+                       "ctypes.CDLL(None).prctl(4, 0); print('x', flush=True); time.sleep(600)"], preexec_fn=as_nobody)
+    assert process.stdout.readline() == b"x\n"
+    fake = "" if scope is None else \
+        f"mkdir /proc/sys/kernel/yama && echo {scope} > /proc/sys/kernel/yama/ptrace_scope || exit 77; "
+    done = run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs none /proc/sys/kernel || exit 77; {fake}"
+                f"exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "
+                f"'{public_heft}' attach -o /dev/shm/refused.heft {process.pid}"], cwd=tmp_path)
+    if done.returncode == 77:
+        pytest.skip("mounting is not permitted here")
+    said = done.stderr.decode()
+    assert done.returncode == 1 and why in " ".join(said.split()) and way_out in " ".join(said.split()), said
+    assert process.poll() is None
+
+
+def test_stopped(target):
+    """A program that a signal has stopped can be attached to. It stays stopped."""
+    def state():
+        return pathlib.Path(f"/proc/{target.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+    os.kill(target.pid, signal.SIGSTOP)
+    wait_until(lambda: state() == "T")
+    heft = Attached(target, heft=HEFT)
+    wait_until(lambda: state() == "T")
+    os.kill(target.pid, signal.SIGCONT)
+    target.do("alloc 3 10")
+    os.kill(target.pid, signal.SIGSTOP)
+    wait_until(lambda: state() == "T")
+    heft.signal()
+    heft.end()
+    wait_until(lambda: state() == "T")
+    assert heft.report()["totals"]["allocations"] == 3
+    os.kill(target.pid, signal.SIGCONT)
+    target.do("alloc 1 10")
+
+
+def test_from_inside_a_container(target, tmp_path):
+    """root of a user namespace is nobody outside of it."""
+    done = run(["unshare", "-Ur", HEFT, "attach", "--duration", "10ms", "-o", tmp_path / "refused.heft", target.pid], cwd=tmp_path)
+    said = " ".join(done.stderr.decode().split())
+    if "unshare" in said:
+        pytest.skip("user and pid namespaces are not permitted here")
+    assert done.returncode == 1 and "outside of this container or user namespace" in said, said
+    target.do("alloc 1 10")

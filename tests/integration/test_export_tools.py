@@ -11,11 +11,10 @@ import os
 import pathlib
 import re
 import shutil
-import tempfile
 
 import pytest
 
-from harness import BUILD, HEFT, REPOSITORY, Report, bare, report, run
+from harness import BUILD, GO_CACHE, HEFT, REPOSITORY, Report, bare, report, run
 from pprof_maker import read_pprof
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -131,7 +130,7 @@ def pprof(*options):
     go = need("go")
     return words(go, "tool", "pprof", *options, timeout=120,
                  env={"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local",
-                      "GOCACHE": str(pathlib.Path(tempfile.gettempdir()) / f"heft-go-{os.getuid()}")})
+                      "GOCACHE": GO_CACHE})
 
 
 def pprof_number(text):

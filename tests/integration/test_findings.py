@@ -10,7 +10,8 @@ import pytest
 from harness import BUILD, HEFT, PROGRAMS, bare, line_of, report, run, start
 
 KINDS = {"unbounded-queue", "per-instance-cost", "copied-records", "growth-slack", "allocator-rounding",
-         "growing-site", "temporary-churn", "profile-quality"}
+         "growing-site", "temporary-churn", "leak-unreachable", "untouched-memory", "fragmentation",
+         "duplicate-content", "profile-quality"}
 SEVERITIES = ["high", "medium", "low"]
 
 

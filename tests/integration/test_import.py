@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from harness import HEFT, PROGRAMS, REPOSITORY, allocator_library, bare, report, run, total
+from harness import GO_CACHE, HEFT, PROGRAMS, REPOSITORY, allocator_library, bare, cargo_build, report, run, total
 from pprof_maker import number, text, varint
 
 GOLDEN = REPOSITORY / "tests" / "golden" / "import"
@@ -150,7 +150,7 @@ def test_gperftools_sample(compiled, tmp_path):
 
 
 def go_environment(directory):
-    return {"GOCACHE": str(directory / "cache"), "HOME": str(directory),
+    return {"GOCACHE": GO_CACHE, "HOME": str(directory),
             "PPROF_TMPDIR": str(directory)}
 
 
@@ -297,20 +297,10 @@ fn main() {
 @needs("cargo")
 def test_dhat_rs(tmp_path):
     """The real crate, where its registry can be reached."""
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src/main.rs").write_text(DHAT_RS)
-    (tmp_path / "Cargo.toml").write_text('[package]\nname = "probe"\nversion = "0.1.0"\n'
-                                         'edition = "2021"\n[dependencies]\ndhat = "0.3"\n')
-    try:
-        done = subprocess.run(["cargo", "build", "-q", "--release"], cwd=tmp_path, timeout=120,
-                              capture_output=True, check=False)
-    except subprocess.TimeoutExpired:
-        pytest.skip("cargo cannot get the crate dhat in 120 s")
-    if done.returncode:
-        pytest.skip("cargo cannot build the crate dhat here")
-    assert run([tmp_path / "target/release/probe"], cwd=tmp_path, timeout=60).returncode == 0
+    probe = cargo_build(tmp_path / "crate", "dhat_probe", '[dependencies]\ndhat = "0.3"\n', DHAT_RS, "--release")
+    assert run([probe], cwd=tmp_path, timeout=60).returncode == 0
     rep = report(tmp_path / "dhat.json")
-    sites = [s for s in rep["sites"] if "probe::keep_one" in [f["function"] for f in s["stack"]]]
+    sites = [s for s in rep["sites"] if "dhat_probe::keep_one" in [f["function"] for f in s["stack"]]]
     assert [(s["allocations"], s["allocated_bytes"], s["peak_blocks"], s["live_blocks"], s["live_bytes"])
             for s in sites] == [(1000, 128000, 1000, 1000, 128000)]
     assert not any(f["file"] == "???" for s in rep["sites"] for f in s["stack"])

@@ -9,11 +9,10 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 
 import pytest
 
-from harness import HEFT, check_sums, plain_environment, report, run
+from harness import GO_CACHE, HEFT, check_sums, plain_environment, report, run
 
 MIB = 1 << 20
 
@@ -76,7 +75,7 @@ def test_left_at_exit_in_other_formats(in_turn, tmp_path):
     def raw(name, *options):
         done = run([go, "tool", "pprof", "-raw", *options, tmp_path / name], timeout=120,
                    env={**plain_environment(), "PPROF_TMPDIR": str(tmp_path), "HOME": str(tmp_path),
-                        "GOCACHE": os.path.join(tempfile.gettempdir(), f"heft-go-{os.getuid()}")})
+                        "GOCACHE": GO_CACHE})
         assert done.returncode == 0, done.stderr
         return done.stdout.decode()
     lines = raw("turn.pb.gz").split("Samples:\n")[1].split("Locations")[0].splitlines()

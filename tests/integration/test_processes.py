@@ -6,11 +6,13 @@ tests/programs/processes.c takes 3 x 1000 bytes, frees one, does what its mode s
 
 import os
 import re
+import shutil
+import subprocess
 import time
 
 import pytest
 
-from harness import HEFT, check_sums, line_of, report, run
+from harness import HEFT, PROGRAMS, check_sums, line_of, report, run
 
 PARENT = {"allocations": 4, "frees": 1, "allocated_bytes": 5000, "live_bytes": 4000,
           "live_blocks": 3}
@@ -232,6 +234,33 @@ def test_follow_none_ends_with_exec(record, processes, leaf):
     done, rep = record([processes, "execv", leaf], opts=["--follow=none"])
     assert done.returncode == 9 and done.stdout == b"one\ntwo\n"
     assert numbers(rep.images()[0]) == REPLACED
+
+
+@pytest.fixture(scope="session")
+def musl_leaf(compiled):
+    if not shutil.which("musl-gcc"):
+        pytest.skip("musl-gcc is not installed")
+    target = compiled.directory / "musl" / "leaf"
+    target.parent.mkdir(exist_ok=True)
+    subprocess.run(["musl-gcc", "-o", target, PROGRAMS / "leaf.c"], check=True)
+    return target
+
+
+@pytest.mark.parametrize("mode, status", [
+    ("execv", 9), ("execve", 9), ("execl", 9), ("execlp", 9), ("execvp", 9), ("fexecve", 9), ("execveat", 9),
+    ("posix_spawn", 6), ("posix_spawnp", 6)])
+def test_a_loader_that_would_refuse_our_library(record, processes, musl_leaf, mode, status):
+    """musl's loader does not start a program if a preloaded library needs glibc. It is held at its start."""
+    rep = go(record, processes, musl_leaf, mode, status=status)
+    assert "not recorded" not in str(rep["notes"])
+
+
+def test_a_script_of_such_a_loader(record, musl_leaf, tmp_path):
+    script = tmp_path / "script"
+    script.write_text(f"#! {musl_leaf} word\n")
+    script.chmod(0o755)
+    done, _ = record(["sh", "-c", f"{script}; LD_PRELOAD= {musl_leaf}; exit 4"])
+    assert done.returncode == 4 and done.stderr == b"", done.stderr
 
 
 def test_ld_preload_of_the_user_is_kept(record, compiled, leaf):

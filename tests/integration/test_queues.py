@@ -1,12 +1,9 @@
 """Queues without a bound, and everything that looks like one: within one thread, in C++, and of real Rust
 crates, with and without a bound. The programs' sources say what each mode does and how many items there are."""
 
-import os
-import shutil
-
 import pytest
 
-from harness import BUILD, PROGRAMS, bare, run
+from harness import PROGRAMS, bare, cargo_build
 
 
 def queues(rep):
@@ -72,11 +69,7 @@ def test_the_stage_where_items_wait(compiled, record):
 
 # ---- real crates
 
-CRATES = """[package]
-name = "queue_crates"
-version = "0.1.0"
-edition = "2021"
-[dependencies]
+CRATES = """[dependencies]
 async-channel = "2"
 crossbeam-channel = "0.5"
 flume = "0.11"
@@ -89,22 +82,8 @@ debug = 1
 
 @pytest.fixture(scope="module")
 def crates(tmp_path_factory):
-    cargo = shutil.which("cargo")
-    if not cargo:
-        pytest.skip("cargo is not here")
-    where = tmp_path_factory.mktemp("queue_crates")
-    target = BUILD / "crates"
-    (where / "src").mkdir()
-    (where / "Cargo.toml").write_text(CRATES)
-    shutil.copy(PROGRAMS / "queue_crates.rs", where / "src/main.rs")
-    try:
-        built = run([cargo, "build", "--release"], cwd=where, timeout=400,
-                    env={**os.environ, "CARGO_TARGET_DIR": str(target)})
-    except pytest.fail.Exception:  # run() ended it and all that it had started
-        pytest.skip("cargo takes more than 400 s here")
-    if built.returncode:
-        pytest.skip("cargo cannot build it here: " + built.stderr.decode()[-300:])
-    return target / "release/queue_crates"
+    return cargo_build(tmp_path_factory.mktemp("queue_crates"), "queue_crates", CRATES,
+                       (PROGRAMS / "queue_crates.rs").read_text(), "--release", seconds=400)
 
 
 # case: who makes an item, who takes it, and the consuming thread if it has a name of its own

@@ -1,12 +1,13 @@
 """Programs of a runtime that maps its objects itself: a note names it and says what shows the rest. It is
 judged by what is on the stacks and by how much memory is not in the recording, not by names."""
 
+import os
 import shutil
 import subprocess
 
 import pytest
 
-from harness import report, run, HEFT
+from harness import GO, HEFT, go_build, report, run
 
 PYTHON = "/usr/bin/python3"
 KEEP = "import time; kept = [{'number': i} for i in range(300_000)]; time.sleep(0.5)"
@@ -97,7 +98,7 @@ def test_java(tmp_path):
     only_hint(rep, "JVM", "GC.class_histogram")
 
 
-@pytest.mark.skipif(not shutil.which("go"), reason="no Go")
+@pytest.mark.skipif(not os.path.exists(GO), reason="no Go")
 @pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["symbols", "stripped"])
 def test_go(tmp_path, flags):
     (tmp_path / "keep.go").write_text(
@@ -105,8 +106,5 @@ def test_go(tmp_path, flags):
         'import ("fmt"; "time")\nvar kept [][]byte\nfunc main() {\n\tC.get()\n\tfor i := 0; i < 40000; i++ {\n'
         "\t\tb := make([]byte, 1000)\n\t\tfor j := range b { b[j] = 1 }\n\t\tkept = append(kept, b)\n\t}\n"
         "\ttime.Sleep(500 * time.Millisecond)\n\tfmt.Println(len(kept))\n}\n")
-    built = run(["go", "build", *flags, "-o", tmp_path / "keep", "keep.go"], cwd=tmp_path,
-                env={"GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod", "CGO_ENABLED": "1"})
-    assert built.returncode == 0, built.stderr
-    rep, _ = recorded(tmp_path, tmp_path / "keep")
+    rep, _ = recorded(tmp_path, go_build(tmp_path / "keep.go", tmp_path / "keep", *flags))
     only_hint(rep, "Go", "net/http/pprof")

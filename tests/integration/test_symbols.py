@@ -386,6 +386,25 @@ def test_perf_map(case):
         path.unlink(missing_ok=True)
 
 
+@pytest.mark.parametrize("said, function, file, line", [
+    ("JS:*work /src/a b.js:12:5", "JS:work", "/src/a b.js", 12),
+    ("LazyCompile:~get size node:buffer:414:50", "JS:get size", "node:buffer", 414),
+    ("JS:~ file:///src/m.mjs:1:1", "JS:(anonymous)", "file:///src/m.mjs", 1),
+    ("JS:^x [eval]:3:4", "JS:x", "[eval]", 3),
+    ("JS:*nowhere", "JS:*nowhere", "", 0),
+    ("JS:*f /src/a.js:99999999999:1", "JS:*f /src/a.js:99999999999:1", "", 0),
+    ("JS:", "JS:", "", 0),
+    ("py::work:/src/a.py", "py::work", "/src/a.py", 0),
+])
+def test_perf_map_of_an_interpreter(case, said, function, file, line):
+    path = perf_map_of(case, said)
+    try:
+        frame = case.stack(6363)[0]
+        assert (frame["function"], frame["file"], frame["line"]) == (function, file, line)
+    finally:
+        path.unlink(missing_ok=True)
+
+
 def test_no_perf_map(case):
     assert not perf_map_of(case).exists()
     assert case.stack(6363)[0]["function"].startswith("[unknown]+0x")

@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 
+from attach_harness import may_trace
 from harness import (HEFT, children_of, end_group, plain_environment, report, run, start,
                      wait_until)
 
@@ -204,6 +205,10 @@ def test_refusals(tmp_path):
     assert err("a", "b")[0] == 2
     assert err("a", "--", "true")[0] == 2
     assert err("-o", "x", "a.heft")[0] == 2
+    assert err("--attach", "a.heft")[0] == 2
+    assert err("--attach", "--", "true")[0] == 2
+    status, text = err("--attach", str(os.getpid()))
+    assert status == 2 and "on a terminal" in text
     status, text = err("--once", "nothing.heft")
     assert status == 1 and "nothing.heft" in text
     status, text = err("--once", str(os.getpid()))
@@ -468,6 +473,58 @@ class TestLive:
                 os.close(write)
             try:
                 process.wait(timeout=40)
+            finally:
+                end_group(process)
+
+    def test_a_process_that_nobody_records(self, terminal, compiled, tmp_path):
+        """heft top asks, attaches, and leaves the process when the view ends."""
+        if not may_trace():
+            pytest.skip("this machine does not allow ptrace")
+        process = start([compiled("top_steps.c")], stdin=subprocess.PIPE)
+        maps = pathlib.Path(f"/proc/{process.pid}/maps")
+        try:
+            t = terminal(f"{HEFT} top {process.pid}; echo first=$?; {HEFT} top {process.pid}")
+            t.until(f"process {process.pid} (top_steps) is not being recorded")
+            t.until("[Y/n]")
+            t.keys("n", "Enter")
+            t.until("first=1")
+            wait_until(lambda: t.screen().count("[Y/n]") == 2, what="the second question")
+            t.keys("Enter")
+            t.until("running")
+            process.stdin.write(b"grow 1024\n")
+            process.stdin.flush()
+            t.until(re.compile(r"1\.0M .*grow"))
+            t.keys("q")
+            text = t.until("status=0")
+            recording = tmp_path / f"heft.top_steps.{process.pid}.heft"
+            assert f"recorded in {recording.name}" in text
+            assert "/heft-run-" not in maps.read_text()
+            assert process.poll() is None
+            assert report(recording)["end"] == "detached"
+        finally:
+            process.stdin.close()
+            try:
+                assert process.wait(timeout=40) == 0
+            finally:
+                end_group(process)
+
+    def test_a_view_that_is_killed_leaves_the_process(self, terminal, compiled, tmp_path):
+        if not may_trace():
+            pytest.skip("this machine does not allow ptrace")
+        process = start([compiled("top_steps.c")], stdin=subprocess.PIPE)
+        maps = pathlib.Path(f"/proc/{process.pid}/maps")
+        try:
+            t = terminal(f"{HEFT} top --attach --sample=1k {process.pid}")
+            t.until("running")
+            assert "/heft-run-" in maps.read_text()
+            view = [p for p in children_of(t.shell)
+                    if b"top" in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()]
+            os.kill(view[0], signal.SIGKILL)
+            wait_until(lambda: "/heft-run-" not in maps.read_text(), what="heft out of the process")
+        finally:
+            process.stdin.close()
+            try:
+                assert process.wait(timeout=40) == 0
             finally:
                 end_group(process)
 

@@ -16,6 +16,7 @@ import subprocess
 
 import pytest
 
+from attach_harness import Target, may_trace
 from harness import BUILD, HEFT, report, run, start, wait_until
 from pprof_maker import write_pprof
 from view_server import Viewer
@@ -467,6 +468,22 @@ def test_a_process_that_nobody_records(tmp_path):
     sleeper.stderr.close()
     assert done.returncode == 1
     assert f"process {sleeper.pid} is not being recorded" in done.stderr.decode()
+
+
+def test_a_process_that_is_attached_for_the_page(compiled, tmp_path):
+    if not may_trace():
+        pytest.skip("this machine does not allow ptrace")
+    target = Target(compiled("attach_target.c", flags=["-ldl"]), tmp_path)
+    try:
+        with Viewer("--attach", str(target.pid), cwd=tmp_path) as v:
+            target.do("alloc 10 1000")
+            wait_until(lambda: v.document("summary")["totals"]["live_bytes"] == 10000)
+        recording = tmp_path / f"heft.attach_target.{target.pid}.heft"
+        assert report(recording)["end"] == "detached"
+        assert "/heft-run-" not in open(f"/proc/{target.pid}/maps").read()
+        target.do("free 10")
+    finally:
+        target.end()
 
 
 def test_sampled_process_that_nobody_records(tmp_path):

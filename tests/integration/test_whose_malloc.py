@@ -86,7 +86,7 @@ int main(void) { return malloc(100) == NULL; }
 
 def test_what_many_processes_say_stands_once(compiled, tmp_path):
     program, path = compiled("own_malloc.c", output="own_malloc_often"), tmp_path / "x.heft"
-    done = run([HEFT, "run", "-o", path, "--", "sh", "-c",
+    done = run([HEFT, "run", "--via=preload", "-o", path, "--", "sh", "-c",
                 f"for i in 1 2 3 4 5 6 7; do {program}; done >/dev/null; exit 0"])
     assert done.returncode == 0
     said = f"(7 times) {program} {ITSELF}: the dynamic loader prefers it to heft's, so its allocations " \
@@ -107,7 +107,7 @@ def test_notes_that_differ_in_the_process_only(tmp_path):
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", tmp_path / "still"], check=True, text=True,
                    input="int main(void) { return 0; }")
     path = tmp_path / "x.heft"
-    done = run([HEFT, "run", "-q", "-o", path, "--", "sh", "-c", "./still; ./still; ./still; exit 0"],
+    done = run([HEFT, "run", "-q", "--via=preload", "-o", path, "--", "sh", "-c", "./still; ./still; ./still; exit 0"],
                cwd=tmp_path)
     assert done.returncode == 0
     (note,) = [n for n in report(path)["notes"] if "statically linked" in n["text"]]

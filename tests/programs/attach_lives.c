@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -102,6 +103,66 @@ static void late_family(void)
 		wait_for(child);
 		life_step();
 	}
+}
+
+enum { DAEMONS_MOST = 20 };
+static _Atomic int daemons_there; /* with the processes that start them */
+
+/* A child that works for a while. Its parent ends at once, so that it gets another one. */
+static void start_daemon(unsigned seed)
+{
+	daemons_there += 2;
+	pid_t child = fork();
+	must(child >= 0, "fork failed");
+	if (child)
+		return;
+	pid_t daemon = fork();
+	must(daemon >= 0, "fork failed");
+	for (unsigned n = 0; !daemon && n < 20; n++) {
+		life_work(seed + n);
+		nap_ms(5);
+	}
+	_exit(7);
+}
+
+static void *start_daemons(void *arg)
+{
+	for (unsigned i = (unsigned)(uintptr_t)arg; life_goes_on(); i++) {
+		while (daemons_there >= DAEMONS_MOST)
+			nap_ms(1);
+		start_daemon(i);
+		life_work(i);
+		life_step();
+	}
+	return arg;
+}
+
+/* Several threads fork at the same time. What they start gets the first thread for its parent, which waits for all. */
+static void daemons(void)
+{
+	enum { AT_ONCE = 3 };
+	pthread_t threads[AT_ONCE];
+	must(!prctl(PR_SET_CHILD_SUBREAPER, 1), "cannot become the parent of orphans");
+	for (uintptr_t k = 0; k < AT_ONCE; k++)
+		start_thread(&threads[k], start_daemons, (void *)(1000 * k));
+	life_ready();
+	while (life_goes_on() || daemons_there) {
+		if (!daemons_there) {
+			nap_ms(1);
+			continue;
+		}
+		int status = -1;
+		pid_t ended = waitpid(-1, &status, 0);
+		if (ended < 0 && errno == ECHILD)
+			continue; /* it is about to be forked */
+		must(ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 7,
+		     "a child did not end as it should");
+		daemons_there--;
+	}
+	for (unsigned k = 0; k < AT_ONCE; k++)
+		pthread_join(threads[k], NULL);
+	while (wait(NULL) > 0)
+		;
 }
 
 static void vfork_sleeper(void)
@@ -408,11 +469,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} kinds[] = {{"forks", fork_storm},        {"family", family},
-		     {"late-family", late_family}, {"vfork", vfork_sleeper},
-		     {"threads", thread_storm},    {"signals", signals},
-		     {"coroutines", coroutines},   {"blocked", blocked},
-		     {"vectors", vectors},         {"loading", loading}};
+	} kinds[] = {
+		{"forks", fork_storm}, {"family", family},         {"late-family", late_family},
+		{"daemons", daemons},  {"vfork", vfork_sleeper},   {"threads", thread_storm},
+		{"signals", signals},  {"coroutines", coroutines}, {"blocked", blocked},
+		{"vectors", vectors},  {"loading", loading}};
 	must(argc > 2, "usage: attach_lives KIND FILE [LIBRARY...]");
 	life_open(argv[2]);
 	libraries = argv + 3;

@@ -123,10 +123,22 @@ def family_of(pid):
     return [pid] + [p for child in children_of(pid) for p in family_of(child)]
 
 
+def group_of(pid):
+    """The processes of its process group: its children too that have another parent by now."""
+    found = []
+    for path in pathlib.Path("/proc").iterdir():
+        try:
+            if path.name.isdigit() and os.getpgid(int(path.name)) == pid:
+                found.append(int(path.name))
+        except OSError:
+            pass
+    return found
+
+
 def check_family(pid):
     """It, and all that has forked from it; those may end meanwhile."""
     check_left(pid)
-    for child in family_of(pid)[1:]:
+    for child in {*family_of(pid), *group_of(pid)} - {pid}:
         try:
             check_left(child)
         except (OSError, StopIteration):
@@ -248,6 +260,10 @@ def make_life(kind, compiled, folder):
     """The program of that kind, at work."""
     if kind == "throws":
         return Life([compiled("attach_throws.cc")], folder, steps=1000)
+    if kind == "mimalloc":  # its operator new aborts instead of throwing
+        return Life([compiled("attach_lives.c", flags=["-ldl", "-lmimalloc"], output=kind), "threads"], folder)
+    if kind in OWN:
+        return Life([compiled("attach_throws.cc", flags=OWN[kind], output=kind)], folder, steps=1000)
     if kind == "python":
         return Life(["/usr/bin/python3", "-c", PYTHON], folder)
     if kind == "redis":
@@ -268,7 +284,10 @@ def make_life(kind, compiled, folder):
     return Life([program, kind], folder, after=libraries, **facts)
 
 
-KINDS = ["throws", "python", "forks", "family", "late-family", "threads", "vfork", "signals", "coroutines", "vectors",
+# The same program with an allocator linked in
+OWN = {"jemalloc": ["-l:libjemalloc.a", "-ldl"], "tcmalloc": ["-l:libtcmalloc_minimal.a"]}
+KINDS = ["throws", *OWN, "mimalloc", "python", "forks", "family", "late-family", "daemons", "threads", "vfork", "signals", "coroutines",
+         "vectors",
          "blocked",
          "loading", "redis", "nginx"]
 
@@ -491,7 +510,10 @@ def play_round(life, number, keep=False):
              heft.returncode, said)
     else:
         must(heft.returncode == 0, "heft ended with", heft.returncode, said)
-    check_family(life.pid)
+    try:
+        check_family(life.pid)
+    except Wrong as wrong:
+        raise Wrong(f"{wrong}; heft said: {said}") from None
     after = whole_map(life.pid), files_mapped(life.pid), descriptors(life.pid)
     if life.steady_map:
         must(before[0] == after[0], "the map has changed:", sorted(set(before[0]) ^ set(after[0])))
@@ -568,6 +590,59 @@ def kill_round(life, moment, leaving):
         time.sleep(0.005)
     life.check_alive()
     return None if ended else said
+
+
+def guardian_of(pid):
+    """The process of heft that traces it; None: there is none."""
+    for helper in helpers_of(pid):
+        try:
+            if pathlib.Path(f"/proc/{helper}/comm").read_text() == "heft-guardian\n":
+                return helper
+        except OSError:
+            pass
+    return None
+
+
+def is_traced(pid):
+    """Whether somebody traces one of its threads just now."""
+    for path in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            if "\nTracerPid:\t0\n" not in (path / "status").read_text():
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def kill_guardian_round(life, moment):
+    """The guardian itself is killed, so many seconds after it has first stopped a thread. What it has put into the
+    program stays there and works; the next heft finds and removes it. Returns whether it was killed."""
+    before = files_mapped(life.pid)
+    heft = start([HEFT, "attach", "--force", "-o", life.folder / "killed.heft", life.pid])
+    killed = False
+    try:
+        end = time.monotonic() + TIME_LIMIT
+        while not (guardian := guardian_of(life.pid)) and heft.poll() is None:
+            must(time.monotonic() < end, "there is no guardian")
+        end = time.monotonic() + 2  # on a busy machine we may look too late
+        while heft.poll() is None and not is_traced(life.pid) and time.monotonic() < end:
+            pass
+        time.sleep(moment)
+        if guardian and heft.poll() is None:
+            os.kill(guardian, signal.SIGKILL)
+            killed = True
+        heft.communicate(timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        raise Wrong("heft does not end without its guardian") from None
+    finally:
+        end_group(heft)
+    life.check_alive()
+    life.work_on()
+    done = run([HEFT, "attach", "--force", "--duration", "1ms", "-o", life.folder / "next.heft", life.pid])
+    must(done.returncode == 0, "the next heft ended with", done.returncode, done.stderr)
+    check_after_kill(life)
+    must(not life.steady_files or before == files_mapped(life.pid), "mapped files have changed")
+    return killed
 
 
 def check_after_kill(life):

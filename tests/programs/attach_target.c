@@ -10,6 +10,9 @@
  *   threads N SIZE  a thread allocates N blocks, another one frees them
  *   fork            a child, which takes commands from the same input and answers "child"; the parent waits
  *   exec PROGRAM    becomes another program
+ *   copy N          N blocks that libc allocates
+ *   open            answers with the number that its next file would have
+ *   close           closes all files that it has not opened itself
  *   exit STATUS
  *
  * With two arguments, the first becomes its title. */
@@ -108,6 +111,13 @@ __attribute__((noinline)) static void make(size_t count, size_t size)
 	}
 }
 
+/* libc allocates. */
+__attribute__((noinline)) static void copy(size_t count)
+{
+	for (; count; count--)
+		list[end++ % MOST] = strdup("a text that libc copies"); /* @copy */
+}
+
 static void drop(size_t count)
 {
 	for (; count; count--)
@@ -182,6 +192,16 @@ static void say(const char *word)
 		_exit(4);
 }
 
+/* The number that the next file of the program has. */
+static void say_next_number(void)
+{
+	char text[32];
+	int fd = dup(0);
+	close(fd);
+	snprintf(text, sizeof text, "%d\n", fd);
+	say(text);
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction on = {.sa_handler = ask};
@@ -215,6 +235,12 @@ int main(int argc, char **argv)
 			grow(a, b);
 		else if (!strcmp(word, "threads"))
 			in_threads(a, b);
+		else if (!strcmp(word, "copy"))
+			copy(a);
+		else if (!strcmp(word, "open"))
+			say_next_number();
+		else if (!strcmp(word, "close"))
+			close_range(3, ~0u, 0);
 		else if (!strcmp(word, "exit"))
 			exit((int)a);
 		else if (!strcmp(word, "exec") && sscanf(line, "%*s %199s", text) == 1)

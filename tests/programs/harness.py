@@ -23,6 +23,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = REPOSITORY / "tests" / "programs"
 BUILD = pathlib.Path(os.environ.get("HEFT_BUILD", REPOSITORY / "build")).resolve()
 HEFT = BUILD / "heft"
+GO = shutil.which("go") or "/usr/local/go/bin/go"
 TIME_LIMIT = 60.0
 
 # -fno-builtin: every call in the source is a call in the program.
@@ -170,6 +171,38 @@ class Compiler:
             target.chmod(0o755) if target.suffix != ".o" else None
             self.done[key] = target
         return self.done[key]
+
+
+# All tests share one cache: without it Go compiles its library and its tools first.
+GO_CACHE = str(BUILD / "go-cache")
+
+
+def go_build(source, out, *flags):
+    """Builds a Go program that uses cgo."""
+    done = run([GO, "build", *flags, "-o", out, source], cwd=source.parent, timeout=10 * TIME_LIMIT,
+               env={"GOCACHE": GO_CACHE, "CGO_ENABLED": "1", "GOFLAGS": "-mod=mod"})
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def cargo_build(folder, name, manifest, source, *flags, seconds=180):
+    """A Rust program with real crates. What cargo builds of these is kept in build/crates, so only the first test that
+    needs a crate pays for it. The test is skipped where cargo or its registry is missing, or all too slow."""
+    cargo = shutil.which("cargo")
+    if not cargo:
+        pytest.skip("cargo is not here")
+    (folder / "src").mkdir(parents=True)
+    (folder / "Cargo.toml").write_text(
+        f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n{manifest}')
+    (folder / "src/main.rs").write_text(source)
+    try:
+        done = run([cargo, "build", *flags], cwd=folder, timeout=seconds,
+                   env={**os.environ, "CARGO_TARGET_DIR": str(BUILD / "crates"), "CARGO_NET_RETRY": "1"})
+    except pytest.fail.Exception:  # run() ended it and all that it had started
+        pytest.skip(f"cargo takes more than {seconds} s here")
+    if done.returncode:
+        pytest.skip("cargo cannot build it here: " + done.stderr.decode(errors="replace")[-300:])
+    return BUILD / "crates" / ("release" if "--release" in flags else "debug") / name
 
 
 def line_of(source, marker):

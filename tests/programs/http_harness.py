@@ -1,14 +1,12 @@
 """What the tests of heft's HTTP share: a server of made-up processes (tests/unit/serve_fake.c), and a client."""
 
 import contextlib
-import os
 import shutil
 import subprocess
-import tempfile
 
 import pytest
 
-from harness import BUILD, run, start
+from harness import BUILD, GO_CACHE, run, start
 
 SERVER = BUILD / "tests" / "unit" / "serve_fake"
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -48,7 +46,7 @@ class Served:
         done = run([go, "tool", "pprof", *options, address], timeout=120,
                    env={"PPROF_TMPDIR": str(tmp), "HOME": str(tmp), "GOFLAGS": "-mod=mod",
                         "GOTOOLCHAIN": "local",  # its cache: pprof may have to be built once
-                        "GOCACHE": os.path.join(tempfile.gettempdir(), f"heft-go-{os.getuid()}")})
+                        "GOCACHE": GO_CACHE})
         assert (done.returncode == 0) == (status == 0), done.stderr.decode()
         return done.stdout.decode() if status == 0 else done.stderr.decode()
 

@@ -30,7 +30,9 @@ static struct cfi_image image_of(void *code, uintptr_t *bias, const char **path)
 				  (uintptr_t)o.dlfo_map_end,
 				  (uintptr_t)o.dlfo_eh_frame,
 				  {0},
-				  work};
+				  work,
+				  NULL,
+				  0};
 }
 
 /* elfutils' answer in our words; -1 if it is an expression (compared by kind only). */
@@ -225,7 +227,7 @@ TEST(test_expressions)
 		image[0] = cases[i].length;
 		memcpy(image + 1, cases[i].operations, sizeof cases[i].operations);
 		struct cfi_image im = {
-			(uintptr_t)image, (uintptr_t)image + sizeof image, 0, {0}, NULL};
+			(uintptr_t)image, (uintptr_t)image + sizeof image, 0, {0}, NULL, NULL, 0};
 		const uint64_t regs[CFI_REGS] = {[CFI_RBP] = 0x100, [CFI_RSP] = 0x200}, cfa = 7;
 		uint64_t value = 0;
 		int rc = cfi_evaluate(&im, 0, regs, &cfa, ten_times, NULL, &value);
@@ -236,7 +238,7 @@ TEST(test_expressions)
 
 TEST(test_without_tables)
 {
-	struct cfi_image none = {4096, 8192, 0, {0}, NULL};
+	struct cfi_image none = {4096, 8192, 0, {0}, NULL, NULL, 0};
 	assert_int_equal(cfi_row_at(&none, 5000), CFI_ROW_NONE);
 }
 
@@ -276,7 +278,9 @@ TEST(test_reads_stay_in_segments)
 			       (uintptr_t)base + 3 * GAP_PAGE,
 			       (uintptr_t)hdr,
 			       {headers, 3, (uintptr_t)base},
-			       NULL};
+			       NULL,
+			       NULL,
+			       0};
 	/* CIE: CFA = rsp + 8, return address at CFA - 8 */
 	static const uint8_t cie[] = {20, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
 				      1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,   0};

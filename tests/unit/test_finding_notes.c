@@ -241,6 +241,7 @@ TEST(test_advice_fits_its_cause)
 	p->stacks.nodes[p->stacks.nodes[p->sites[0].node].parent].flags = PROFILE_GUESSED;
 	struct findings *f = diagnose(p, 0);
 	expect_text(note_with(f, "partly guessed")->advice, "V8's builtins in node have no unwind");
+	expect_text(note_with(f, "partly guessed")->advice, "--perf-basic-prof");
 	done(f, p);
 	/* Generated code has no file. */
 	p = new_profile(1 * SECOND);

@@ -1,12 +1,12 @@
 /* What launch_inspect finds in real programs (made here with the compiler) and in hand-made files
  * that no compiler would write. Each case runs in one scratch directory. */
 #include "record/launch.h"
+#include "shell_in.h"
 #include "unit_test.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,24 +45,19 @@ static const char *put_text(const char *name, const char *text)
 	return put(name, text, strlen(text), 0755);
 }
 
-static void shell(const char *fmt, ...)
-{
-	char command[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(command, sizeof(command), fmt, ap);
-	va_end(ap);
-	int status = system(command);
-
-	if (status != 0)
-		fail_msg("failed: %s", command);
-}
-
 static int look(const char *cmd)
 {
 	memset(&err, 0, sizeof(err));
-	return launch_inspect(cmd, &plan, &err);
+	return launch_inspect(cmd, LAUNCH_VIA_PRELOAD, &plan, &err);
+}
+
+/* Where nothing can be preloaded, hooks at entries are the way. */
+static void expect_entry(const char *cmd, const char *why)
+{
+	memset(&err, 0, sizeof(err));
+	assert_int_equal(launch_inspect(cmd, LAUNCH_VIA_AUTO, &plan, &err), 0);
+	assert_int_equal(plan.way, LAUNCH_ENTRY);
+	assert_string_equal(plan.why, why);
 }
 
 static void expect(const char *cmd, int code, const char *words)
@@ -170,16 +165,23 @@ TEST(names_what_cannot_be_executed)
 TEST(reads_real_programs)
 {
 	put_text("empty.c", "int main(void) { return 0; }\n");
-	shell("cd %s && gcc -o dynamic empty.c && gcc -static -o static empty.c && "
-	      "gcc -static-pie -o static-pie empty.c && gcc -c -o object.o empty.c && "
-	      "chmod +x object.o",
-	      scratch);
+	shell_in(scratch, "gcc -o dynamic empty.c && gcc -static -o static empty.c && "
+			  "gcc -static-pie -o static-pie empty.c && gcc -c -o object.o empty.c && "
+			  "chmod +x object.o");
 	expect(at("dynamic"), 0, NULL);
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
 	assert_false(plan.script);
 	assert_string_equal(plan.elf, at("dynamic"));
 	expect(at("static"), HEFT_EREFUSED, "statically linked");
 	expect(at("static-pie"), HEFT_EREFUSED, "statically linked");
+	expect_entry(at("static"), "is statically linked");
+	assert_true(plan.may_preload); /* what it executes finds heft's library */
+	expect_entry(at("static-pie"), "is statically linked");
+	assert_int_equal(launch_inspect(at("dynamic"), LAUNCH_VIA_AUTO, &plan, &err), 0);
+	assert_int_equal(plan.way, LAUNCH_PRELOAD);
+	assert_int_equal(launch_inspect(at("dynamic"), LAUNCH_VIA_ENTRY, &plan, &err), 0);
+	assert_int_equal(plan.way, LAUNCH_ENTRY);
+	assert_null(plan.why);
 	expect(at("object.o"), HEFT_ENOEXEC, "object file");
 	/* The loader has no loader, and honours LD_PRELOAD for what it is told to run. */
 	expect("/lib64/ld-linux-x86-64.so.2", 0, NULL);
@@ -197,14 +199,14 @@ TEST(notices_an_allocator_of_its_own)
 		 "int main(int c, char **v) { (void)v; return !_rjem_malloc((size_t)c); }\n");
 	put_text("text.c", "#include <stdio.h>\n"
 			   "int main(void) { fputs(\"<jemalloc>: Out of memory\", stdout); }\n");
-	shell("cd %s && gcc -fno-builtin -o exported own.c && gcc -o internal hidden.c && "
-	      "gcc -s -o stripped text.c && gcc -o unstripped text.c && "
-	      "gcc -s -fno-builtin -o exported-stripped own.c",
-	      scratch);
+	shell_in(scratch, "gcc -fno-builtin -o exported own.c && gcc -o internal hidden.c && "
+			  "gcc -s -o stripped text.c && gcc -o unstripped text.c && "
+			  "gcc -s -fno-builtin -o exported-stripped own.c");
 	expect(at("exported"), 0, NULL);
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_EXPORTED);
 	assert_string_equal(plan.malloc_name, "malloc");
 	assert_non_null(strstr(plan.own_malloc_text, "defines malloc itself"));
+	expect_entry(at("exported"), "defines malloc itself");
 	expect(at("exported-stripped"), 0, NULL);
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_EXPORTED);
 	expect(at("internal"), 0, NULL);
@@ -229,7 +231,7 @@ static void expect_entries(const char *first, const char *second, enum elf_own_m
 		 "int main(void) { return 0; }\n",
 		 first, second);
 	put_text("entries.c", source);
-	shell("cd %s && gcc -fno-builtin -w -o entries entries.c", scratch);
+	shell_in(scratch, "gcc -fno-builtin -w -o entries entries.c");
 	expect(at("entries"), 0, NULL);
 	if (plan.own_malloc != how)
 		print_message("%s, %s\n", first, second);
@@ -266,7 +268,7 @@ TEST(knows_who_carries_one_unused)
 	put_text("python.c", "void *mi_malloc(void) { return 0; }\nvoid mi_free(void) {}\n"
 			     "void *PyMem_RawMalloc(void) { return 0; }\n"
 			     "int main(void) { return 0; }\n");
-	shell("cd %s && gcc -o python python.c", scratch);
+	shell_in(scratch, "gcc -o python python.c");
 	expect(at("python"), 0, NULL);
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
 }
@@ -281,9 +283,10 @@ TEST(knows_calls_of_a_shared_allocator)
 	put_text("weak.c", "__attribute__((weak)) void *mi_malloc(void);\n"
 			   "__attribute__((weak)) void mi_free(void);\n"
 			   "int main(void) { return mi_malloc && mi_free ? !!mi_malloc() : 0; }\n");
-	shell("cd %s && gcc -shared -fPIC -o libshared.so shared.c && "
-	      "for p in calls asks weak; do gcc -o $p $p.c -L. -lshared -Wl,-rpath,%s; done",
-	      scratch, scratch);
+	shell_in(scratch,
+		 "gcc -shared -fPIC -o libshared.so shared.c && "
+		 "for p in calls asks weak; do gcc -o $p $p.c -L. -lshared -Wl,-rpath,%s; done",
+		 scratch);
 	expect(at("calls"), 0, NULL);
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_NEEDED);
 	assert_non_null(strstr(plan.own_malloc_text, "calls mimalloc directly (mi_malloc)"));
@@ -299,10 +302,9 @@ TEST(says_how_jemalloc_writes_profiles)
 	put_text("prof.c", "#include <stdio.h>\nvoid *_rjem_mallocx(void) { return 0; }\n"
 			   "void _rjem_sdallocx(void) {}\nvoid _rjem_je_prof_dump_impl(void) {}\n"
 			   "int main(void) { return puts(\"_RJEM_MALLOC_CONF\"); }\n");
-	shell("cd %s && gcc -o prof prof.c && sed s/_rjem_je_prof_dump_impl/nothing/ prof.c > "
-	      "none.c && "
-	      "gcc -o none none.c",
-	      scratch);
+	shell_in(scratch, "gcc -o prof prof.c && sed s/_rjem_je_prof_dump_impl/nothing/ prof.c > "
+			  "none.c && "
+			  "gcc -o none none.c");
 	expect(at("prof"), 0, NULL);
 	assert_non_null(strstr(plan.own_malloc_text, "_RJEM_MALLOC_CONF=prof:true,"));
 	expect(at("none"), 0, NULL);
@@ -316,9 +318,8 @@ TEST(takes_symbols_from_a_debug_file)
 			    "return 0; }\n"
 			    "__attribute__((noinline)) void mi_free(void) {}\n"
 			    "int main(void) { mi_free(); return !mi_malloc(); }\n");
-	shell("cd %s && gcc -o apart apart.c && objcopy --only-keep-debug apart apart.debug && "
-	      "strip apart",
-	      scratch);
+	shell_in(scratch, "gcc -o apart apart.c && objcopy --only-keep-debug apart apart.debug && "
+			  "strip apart");
 	int fd = open(at("apart"), O_RDONLY);
 	own_allocator_of_file(fd, &facts);
 	close(fd);
@@ -341,15 +342,15 @@ TEST(takes_symbols_from_a_debug_file)
 TEST(refuses_sanitized_programs)
 {
 	put_text("sane.c", "int main(void) { return 0; }\n");
-	shell("cd %s && gcc -fsanitize=address -o asan sane.c", scratch);
+	shell_in(scratch, "gcc -fsanitize=address -o asan sane.c");
 	expect(at("asan"), HEFT_EREFUSED, "AddressSanitizer");
 }
 
 TEST(knows_when_privileges_hide_the_preload)
 {
 	put_text("priv.c", "int main(void) { return 0; }\n");
-	shell("cd %s && gcc -o suid priv.c && chmod u+s suid && cp suid group && chmod 2755 group",
-	      scratch);
+	shell_in(scratch,
+		 "gcc -o suid priv.c && chmod u+s suid && cp suid group && chmod 2755 group");
 	/* Owned by who runs it: no privilege is gained, so the loader does not mind. */
 	expect(at("suid"), 0, NULL);
 	if (geteuid() != 0)
@@ -357,6 +358,7 @@ TEST(knows_when_privileges_hide_the_preload)
 	assert_int_equal(chown(at("suid"), 65534, (gid_t)-1), 0);
 	assert_int_equal(chmod(at("suid"), 04755), 0);
 	expect(at("suid"), HEFT_EREFUSED, "setuid program");
+	expect_entry(at("suid"), "is a setuid program");
 	assert_int_equal(chown(at("group"), (uid_t)-1, 65534), 0);
 	assert_int_equal(chmod(at("group"), 02755), 0);
 	expect(at("group"), HEFT_EREFUSED, "setgid program");
@@ -373,7 +375,7 @@ TEST(knows_when_privileges_hide_the_preload)
 	if (child == 0) {
 		if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
 			_exit(2);
-		int code = launch_inspect(at("suid"), &plan, &err);
+		int code = launch_inspect(at("suid"), LAUNCH_VIA_AUTO, &plan, &err);
 
 		_exit(code == HEFT_EREFUSED && strstr(err.message, "run heft as root") ? 0 : 1);
 	}
@@ -419,9 +421,14 @@ TEST(follows_scripts)
 	assert_string_equal(plan.elf, "/bin/sh");
 	/* A static interpreter is refused by its own name. */
 	put_text("i.c", "int main(void) { return 0; }\n");
-	shell("cd %s && gcc -static -o interp i.c", scratch);
+	shell_in(scratch, "gcc -static -o interp i.c");
 	snprintf(text, sizeof(text), "#!%s\n", at("interp"));
 	expect(put_text("by-static", text), HEFT_EREFUSED, "interp is statically linked");
+	expect_entry(at("by-static"), "is statically linked");
+	assert_int_equal(plan.execs, 1);
+	put_text("by-env", "#!/usr/bin/env sh\n");
+	expect(at("by-env"), 0, NULL);
+	assert_int_equal(plan.execs, 2);
 }
 
 TEST(survives_hostile_elf)
@@ -565,7 +572,12 @@ TEST(names_other_architectures)
 	t.eh.e_machine = __builtin_bswap16(EM_S390);
 	expect(put("s390", &t, sizeof(t), 0755), HEFT_ENOEXEC, "s390");
 	t = make_tiny("/lib/ld-musl-x86_64.so.1");
-	expect(put("musl", &t, sizeof(t), 0755), HEFT_EREFUSED, "musl");
+	if (access("/lib/ld-musl-x86_64.so.1", F_OK) == 0) {
+		expect(put("musl", &t, sizeof(t), 0755), HEFT_EREFUSED, "musl");
+		expect_entry(at("musl"), "is linked with musl");
+		assert_false(plan.may_preload); /* its loader would fail over heft's library */
+	} else
+		expect(put("musl", &t, sizeof(t), 0755), HEFT_ENOEXEC, "ld-musl-x86_64.so.1");
 	t = make_tiny("/lib64/ld-no-such.so.9");
 	expect(put("noloader", &t, sizeof(t), 0755), HEFT_ENOEXEC, "/lib64/ld-no-such.so.9");
 }

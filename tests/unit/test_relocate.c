@@ -150,11 +150,29 @@ TEST(branches_among_displaced_bytes_stay_among_their_copies)
 		    0xff);
 }
 
-TEST(calls_are_refused)
+TEST(calls_return_to_the_original)
 {
-	/* sub rsp, 8; call; call [rip]; call rax; */
-	assert_refused(MOVE(0x48, 0x83, 0xec, 0x08, 0xe8, 1, 2, 3, 4, 0xc3), "is a call");
-	assert_refused(MOVE(0xff, 0x15, 0, 0, 0, 0, 0xc3), "is a call");
+	/* sub rsp, 8; call FROM + 9 + 0x04030201; ret */
+	assert_int_equal(MOVE(0x48, 0x83, 0xec, 0x08, 0xe8, 1, 2, 3, 4, 0xc3), 0);
+	assert_int_equal(r.displaced, 9);
+	/* sub rsp, 8; push FROM + 9 in two halves; jmp. There is no jump back. */
+	assert_copy(0x48, 0x83, 0xec, 0x08, 0x68, 0x09, 0, 0, 0x10, 0xc7, 0x44, 0x24, 0x04, 0, 0, 0,
+		    0, 0xe9, 0xf4, 0x01, 0xf3, 0x03);
+	assert_int_equal(relocated_pc(&r, FROM, TO, FROM + 4), TO + 4);
+	assert_int_equal(relocated_back(&r, FROM, TO, TO + 9), 0); /* between push and jmp */
+	/* call [rip]; ret */
+	assert_int_equal(MOVE(0xff, 0x15, 0, 0, 0, 0, 0xc3), 0);
+	assert_int_equal(r.displaced, 6);
+	assert_copy(0x68, 0x06, 0, 0, 0x10, 0xc7, 0x44, 0x24, 0x04, 0, 0, 0, 0, 0xff, 0x25, 0xf3,
+		    0xff, 0xef, 0xff);
+	/* call FROM: it calls itself, through its entry */
+	assert_int_equal(MOVE(0xe8, 0xfb, 0xff, 0xff, 0xff, 0xc3), 0);
+	/* call FROM + 2 */
+	assert_refused(MOVE(0xe8, 0xfd, 0xff, 0xff, 0xff, 0xc3), "cannot reach");
+}
+
+TEST(calls_by_register_are_refused)
+{
 	assert_refused(MOVE(0xff, 0xd0, 0x90, 0x90, 0x90, 0xc3), "`call %rax` at 0x10000000 is a");
 	/* Behind the displaced bytes a call is fine: sub rsp, 8; nop; call; ret */
 	assert_int_equal(MOVE(0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 1, 2, 3, 4, 0xc3), 0);
@@ -306,9 +324,46 @@ TEST(jumps_are_written_and_read)
 	assert_int_equal(jump_target((const uint8_t *)"\xe8\0\0\0\0", TO), 0);
 	assert_false(jump_write(jump, FROM, FROM + (UINT64_C(1) << 31) + 5));
 	assert_true(jump_write(jump, FROM, FROM + (UINT64_C(1) << 31) + 4));
-	assert_true(slot_jump_write(jump, FROM, FROM + 8));
-	assert_memory_equal(jump, "\xff\x25\x02\x00\x00\x00", 6);
+	assert_true(slot_jump_write(jump, FROM, FROM + 16));
+	assert_memory_equal(jump, "\x4c\x8b\x0d\x11\x00\x00\x00\xff\x25\x03\x00\x00\x00", 13);
 	assert_false(slot_jump_write(jump, FROM, FROM - (UINT64_C(1) << 31)));
+}
+
+/* 64 bytes of code at FROM */
+static uint8_t walked[64];
+
+static bool read_walked(void *context, uint64_t at, void *to, size_t bytes)
+{
+	(void)context;
+	if (at < FROM || at - FROM > sizeof walked || bytes > sizeof walked - (at - FROM))
+		return false;
+	memcpy(to, walked + (at - FROM), bytes);
+	return true;
+}
+
+static bool is_closed(const char *code, size_t bytes)
+{
+	const struct relocate_memory memory = {read_walked, NULL};
+	memset(walked, 0xcc, sizeof walked);
+	memcpy(walked, code, bytes);
+	return relocate_is_closed(&memory, FROM);
+}
+
+TEST(what_calls_nobody_else_is_closed)
+{
+	assert_true(is_closed("\x48\x89\xf8\xc3", 4)); /* mov rax, rdi; ret */
+	/* test edi, edi; je over; jmp self; over: ret */
+	assert_true(is_closed("\x85\xff\x74\x02\xeb\xfa\xc3", 7));
+	/* call 6; ret; 6: ret: all of it is there */
+	assert_true(is_closed("\xe8\x01\0\0\0\xc3\xc3", 7));
+	assert_true(is_closed("\xff\xe0", 2));                /* jmp rax: a table */
+	assert_false(is_closed("\xff\xd0\xc3", 3));           /* call rax */
+	assert_false(is_closed("\xff\x25\x10\0\0\0", 6));     /* jmp [rip + 16]: another module */
+	assert_false(is_closed("\xff\x15\x10\0\0\0\xc3", 7)); /* call [rip + 16] */
+	/* call 6; ret; 6: jmp [rip + 16] */
+	assert_false(is_closed("\xe8\x01\0\0\0\xc3\xff\x25\x10\0\0\0", 12));
+	/* je to where nothing can be read */
+	assert_false(is_closed("\x0f\x84\0\0\x10\0\xc3", 7));
 }
 
 UNIT_TESTS(NULL, NULL)

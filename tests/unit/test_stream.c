@@ -4,6 +4,8 @@
  * order, and none older than the watermark of the round before. Run under
  * ThreadSanitizer too. */
 #include "capture/hotpath.h"
+#include "capture/ledger_request.h"
+#include "capture/map_calls.h"
 #include "record/recorded_process.h"
 #include "unit_test.h"
 
@@ -47,9 +49,17 @@ void heft_watch_end_of_thread(struct heft_thread *t)
 	pthread_once(&end_of_thread_made, make_end_of_thread);
 	pthread_setspecific(end_of_thread, t);
 }
+void heft_break_look(struct heft_thread *t)
+{
+	(void)t;
+}
 void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory)
 {
 	t->frames_memory = memory;
+}
+void heft_ledger_watch(struct heft_thread *t)
+{
+	(void)t;
 }
 uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
@@ -122,7 +132,8 @@ static void *writer(void *arg)
 		if (i % 3)
 			record_any_address(t, WIRE_FREE, WIRE_EXT_FREE, id << 32 | i << 3);
 		else
-			record_block(t, WIRE_EXT_ALLOC, (void *)(id << 32 | i << 3), i, 1);
+			record_block(t, WIRE_EXT_ALLOC, (void *)(id << 32 | i << 3), i,
+				     WIRE_USABLE_UNKNOWN, 1);
 		atomic_fetch_add(&written, 1);
 	}
 	atomic_fetch_sub(&running, 1);

@@ -3,6 +3,7 @@
 #include "attach/target_modules.h"
 #include "attach/relocate.h"
 #include "hosted/error.h"
+#include "shell_in.h"
 #include "unit_test.h"
 
 #include <dlfcn.h>
@@ -24,19 +25,6 @@
 
 static char folder[64];
 static struct heft_error err;
-
-static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void shell(const char *fmt, ...)
-{
-	char command[2048];
-	va_list ap;
-	int n = snprintf(command, sizeof command, "cd %s && ", folder);
-	va_start(ap, fmt);
-	vsnprintf(command + n, sizeof command - (size_t)n, fmt, ap);
-	va_end(ap);
-	if (system(command) != 0)
-		fail_msg("failed: %s", command);
-}
 
 static const char source[] = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
 			     "#ifndef FIRST\n#define FIRST answer\n#define SECOND other\n#endif\n"
@@ -62,14 +50,14 @@ static int make_folder(void **state)
 	FILE *f = fopen(path, "w");
 	fputs(source, f);
 	fclose(f);
-	shell("cc -O1 -o still still.c");
+	shell_in(folder, "cc -O1 -o still still.c");
 	return 0;
 }
 
 static int remove_folder(void **state)
 {
 	(void)state;
-	shell("rm -rf %s", folder);
+	shell_in("/", "rm -rf %s", folder);
 	return 0;
 }
 
@@ -137,7 +125,7 @@ static void check_program(const char *flags)
 {
 	struct running r;
 	struct target_modules m;
-	shell("cc -O1 %s -o made still.c", flags);
+	shell_in(folder, "cc -O1 %s -o made still.c", flags);
 	assert_true(start(&r, NULL, "./made", NULL));
 	check_answer(&r, &m, true);
 	target_modules_fini(&m);
@@ -208,8 +196,8 @@ TEST(an_object_that_is_loaded_twice_is_two_modules)
 {
 	struct target_modules m;
 	char path[128];
-	shell("printf 'int answer(int x) { return x; }' > twice.c && "
-	      "cc -O1 -shared -fPIC -o twice.so twice.c");
+	shell_in(folder, "printf 'int answer(int x) { return x; }' > twice.c && "
+			 "cc -O1 -shared -fPIC -o twice.so twice.c");
 	snprintf(path, sizeof path, "%s/twice.so", folder);
 	void *one = dlopen(path, RTLD_NOW), *two = dlmopen(LM_ID_NEWLM, path, RTLD_NOW);
 	if (!one || !two)
@@ -255,7 +243,7 @@ TEST(a_static_program)
 	static const char *const kinds[] = {"-static", "-static-pie"};
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t address, bytes;
-		shell("cc -O1 %s -o fixed still.c", kinds[i]);
+		shell_in(folder, "cc -O1 %s -o fixed still.c", kinds[i]);
 		assert_true(start(&r, NULL, "./fixed", NULL));
 		check_answer(&r, &m, true);
 		assert_int_equal(m.count, 1);
@@ -274,8 +262,9 @@ TEST(a_library_with_an_address)
 {
 	struct running r;
 	struct target_modules m;
-	shell("cc -O1 -DLIBRARY -shared -fPIC -Wl,-Ttext-segment=0x3000000000 -o placed.so "
-	      "still.c");
+	shell_in(folder,
+		 "cc -O1 -DLIBRARY -shared -fPIC -Wl,-Ttext-segment=0x3000000000 -o placed.so "
+		 "still.c");
 	char preload[128];
 	snprintf(preload, sizeof preload, "%s/placed.so", folder);
 	assert_true(start(&r, NULL, "./still", preload));
@@ -310,15 +299,16 @@ TEST(an_executable_that_is_deleted_or_replaced)
 {
 	struct running r;
 	struct target_modules m;
-	shell("cp still gone");
+	shell_in(folder, "cp still gone");
 	assert_true(start(&r, NULL, "./gone", NULL));
-	shell("rm gone");
+	shell_in(folder, "rm gone");
 	check_answer(&r, &m, true);
 	assert_true(m.items[target_module_at(&m, r.answer)].deleted);
 	target_modules_fini(&m);
 	/* Another program has its name now, with another `answer`. */
-	shell("(echo 'int before(int x) { return x * x * x; }'; cat still.c) > other.c && "
-	      "cc -O0 -o gone other.c");
+	shell_in(folder,
+		 "(echo 'int before(int x) { return x * x * x; }'; cat still.c) > other.c && "
+		 "cc -O0 -o gone other.c");
 	check_answer(&r, &m, true);
 	target_modules_fini(&m);
 	stop(&r);
@@ -380,14 +370,16 @@ TEST(a_deleted_library_and_an_ordinary_user)
 	static const char *const styles[] = {"--hash-style=gnu", "--hash-style=sysv",
 					     "--hash-style=both", "--build-id=none"};
 	for (unsigned i = 0; i < 4; i++) {
-		shell("cc -O1 -fno-toplevel-reorder -DLIBRARY -shared -fPIC -Wl,%s -o gone.so "
-		      "still.c",
-		      styles[i]);
+		shell_in(folder,
+			 "cc -O1 -fno-toplevel-reorder -DLIBRARY -shared -fPIC -Wl,%s -o gone.so "
+			 "still.c",
+			 styles[i]);
 		/* The same headers, but `answer` stands where the other function was. */
-		shell("cc -O1 -fno-toplevel-reorder -DLIBRARY -DFIRST=other -DSECOND=answer "
-		      "-shared -fPIC -Wl,%s -o "
-		      "other.so still.c",
-		      styles[i]);
+		shell_in(folder,
+			 "cc -O1 -fno-toplevel-reorder -DLIBRARY -DFIRST=other -DSECOND=answer "
+			 "-shared -fPIC -Wl,%s -o "
+			 "other.so still.c",
+			 styles[i]);
 		as_nobody(find_after_deletion);
 	}
 }
@@ -401,10 +393,10 @@ TEST(a_deleted_library_and_root)
 	char preload[128];
 	if (getuid() != 0)
 		skip();
-	shell("cc -O1 -DLIBRARY -shared -fPIC -o gone.so still.c");
+	shell_in(folder, "cc -O1 -DLIBRARY -shared -fPIC -o gone.so still.c");
 	snprintf(preload, sizeof preload, "%s/gone.so", folder);
 	assert_true(start(&r, NULL, "./still", preload));
-	shell("rm gone.so");
+	shell_in(folder, "rm gone.so");
 	check_answer(&r, &m, false);
 	size_t module = (size_t)target_module_at(&m, r.answer);
 	if (target_symbol(&m, module, "twin", &address, &bytes, &err) < 0)
@@ -427,7 +419,7 @@ TEST(a_program_in_a_root_of_its_own)
 	struct target_modules m;
 	if (getuid() != 0)
 		skip();
-	shell("mkdir -p jail && cc -O1 -static -o jail/inside still.c");
+	shell_in(folder, "mkdir -p jail && cc -O1 -static -o jail/inside still.c");
 	if (!start(&r, enter_jail, "/inside", NULL))
 		skip();
 	check_answer(&r, &m, true);
@@ -450,7 +442,7 @@ TEST(a_program_with_mounts_of_its_own)
 	struct target_modules m;
 	if (getuid() != 0)
 		skip();
-	shell("mkdir -p hidden");
+	shell_in(folder, "mkdir -p hidden");
 	if (!start(&r, hide_folder, "hidden/inside", NULL))
 		skip();
 	check_answer(&r, &m, true);
@@ -458,7 +450,7 @@ TEST(a_program_with_mounts_of_its_own)
 	stop(&r);
 	assert_true(start(&r, hide_folder, "hidden/inside", NULL));
 	/* There, where we look, another program has that name. */
-	shell("cc -O0 -o hidden/inside still.c");
+	shell_in(folder, "cc -O0 -o hidden/inside still.c");
 	check_answer(&r, &m, true);
 	target_modules_fini(&m);
 	stop(&r);
@@ -484,9 +476,10 @@ TEST(functions_in_several_places_are_refused)
 	struct running r;
 	struct target_modules m;
 	uint64_t address, bytes;
-	shell("echo 'static int twin(void) { return 2; } int (*volatile too)(void) = twin;' > b.c "
-	      "&& "
-	      "cc -O1 -o pair still.c b.c");
+	shell_in(folder, "echo 'static int twin(void) { return 2; } int (*volatile too)(void) = "
+			 "twin;' > b.c "
+			 "&& "
+			 "cc -O1 -o pair still.c b.c");
 	assert_true(start(&r, NULL, "./pair", NULL));
 	check_answer(&r, &m, true);
 	size_t module = (size_t)target_module_at(&m, r.answer);

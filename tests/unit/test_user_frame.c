@@ -55,9 +55,17 @@ TEST(test_built_in_functions)
 		"sqlite3DbMallocRawNN",
 		"_start",
 		"_dl_allocate_tls",
+		"runtime.asmcgocall",
+		"runtime/cgo.init.0",
+		"_cgo_08eb313e87fd_Cfunc_get",
+		"main._Cfunc_get",
+		"example.com/store._Cfunc__CMalloc",
+		"_cgoexp_08eb313e87fd_goBack",
 	};
 	static const char *const own[] = {
 		"main",
+		"main.main",
+		"example.com/runtime.New",
 		"prog::main",
 		"csv_rows::read::{{closure}}",
 		"<csv_rows::Row as core::clone::Clone>::clone",
@@ -84,6 +92,9 @@ TEST(test_built_in_files_and_modules)
 	expect_code(true, "push", "/usr/lib/llvm-14/include/c++/v1/vector");
 	expect_code(true, "f", "/rustc/90b35a623/library/alloc/src/vec/mod.rs");
 	expect_code(true, "f", "/x/toolchains/a/lib/rustlib/src/rust/library/core/src/x.rs");
+	expect_code(true, "alloc", "/x/.cargo/registry/src/y-1/mimalloc-0.1.52/src/lib.rs");
+	expect_code(true, "alloc", "/x/.cargo/registry/src/y-1/tikv-jemallocator-0.6.1/src/lib.rs");
+	expect_code(false, "alloc", "/x/mimalloc-0.1.52/src/lib.rs");
 	expect_code(false, "f", "/home/x/usr/include/c++/x.h");
 	expect_code(false, "f", "rows.c");
 	static const char *const runtime[] = {

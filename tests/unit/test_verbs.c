@@ -147,7 +147,7 @@ TEST(completions_work_in_bash)
 		ask_bash("t heft report --sort l", answer, sizeof(answer));
 		assert_string_equal(answer, "live left lifetime\n");
 		ask_bash("t heft report --sort = p", answer, sizeof(answer));
-		assert_string_equal(answer, "peak\n");
+		assert_string_equal(answer, "peak pinned\n");
 		ask_bash("t heft report --tr", answer, sizeof(answer));
 		assert_string_equal(answer, "--tree\n");
 	}

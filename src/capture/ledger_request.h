@@ -1,0 +1,20 @@
+/* A process asks for a ledger of itself: ledger_request.c. */
+#ifndef HEFT_CAPTURE_LEDGER_REQUEST_H
+#define HEFT_CAPTURE_LEDGER_REQUEST_H
+
+#include "capture/inside.h"
+
+/* Asks for one before exit handlers run. Returns when it is taken, or not wanted, or nobody answers. */
+HIDDEN void heft_ledger_at_exit(void);
+/* Asks for one if the heap has begun to shrink: if the thread's last records are mostly frees. In a hook, before it opens
+ * a record. */
+#ifdef HEFT_BLOB
+static inline void heft_ledger_watch(struct heft_thread *t)
+{
+	(void)t;
+}
+#else
+HIDDEN void heft_ledger_watch(struct heft_thread *t);
+#endif
+
+#endif

@@ -1,0 +1,38 @@
+/* Memory that heft maps for itself inside the program: the outside knows how much it is, and where. */
+#ifndef HEFT_CAPTURE_OWN_MEMORY_H
+#define HEFT_CAPTURE_OWN_MEMORY_H
+
+#include "capture/inside.h"
+
+/* heft has mapped memory for itself, or given it back: the outside subtracts it from the program's. */
+static inline void heft_mapped_own(void *at, size_t bytes)
+{
+	struct heft_process *p = heft_process;
+	if (p && p->session.header) {
+		struct wire_header *h = p->session.header;
+		atomic_fetch_add(&h->own_bytes, (uint64_t)bytes);
+		for (unsigned i = 0; i < WIRE_OWNS; i++) {
+			uint64_t empty = 0;
+			if (atomic_compare_exchange_strong(&h->own[i].at, &empty, (uint64_t)at)) {
+				atomic_store(&h->own[i].bytes, (uint64_t)bytes);
+				break;
+			}
+		}
+	}
+	heft_around_mapped(at, bytes);
+}
+static inline void heft_unmap_own(void *at, size_t bytes)
+{
+	struct heft_process *p = heft_process;
+	if (p && p->session.header) {
+		struct wire_header *h = p->session.header;
+		atomic_fetch_sub(&h->own_bytes, (uint64_t)bytes);
+		for (unsigned i = 0; i < WIRE_OWNS; i++)
+			if (atomic_load(&h->own[i].at) == (uint64_t)at)
+				atomic_store(&h->own[i].at, 0);
+	}
+	heft_around_unmapped(at);
+	sys_munmap(at, bytes);
+}
+
+#endif

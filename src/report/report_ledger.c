@@ -1,0 +1,289 @@
+/* Prints a ledger (report_ledger.h). Lines stand in sections, and sections in the order of what people can change:
+ * the heap first. Within a section the largest is first, and after a few rows the rest is one row, so that the sum
+ * of what is printed is always the resident memory. */
+#include "report/report_ledger.h"
+
+#include "hosted/name_words.h"
+#include "hosted/number_words.h"
+#include "hosted/program_name.h"
+
+#include <inttypes.h>
+
+enum { DEFAULT_WIDTH = 100, NARROWEST = 72, NUMBER_COLUMNS = 11, SHARE_COLUMNS = 9, INDENT = 2 };
+
+static const struct section {
+	const char *title;
+	const char *brief; /* NULL: its largest line's name */
+	enum ledger_kind first, last;
+} sections[] = {
+	{"heap", "heap", LEDGER_REQUESTED, LEDGER_LARGE_MAPPINGS},
+	{"other allocators", NULL, LEDGER_ALLOCATOR, LEDGER_ALLOCATOR},
+	{"program and libraries", "libraries", LEDGER_MODULES_PRIVATE, LEDGER_BSS},
+	{"stacks", "stacks", LEDGER_STACKS, LEDGER_STACKS},
+	{"files", "files", LEDGER_FILES, LEDGER_FILES},
+	{"shared memory", "shared memory", LEDGER_SHARED_MEMORY, LEDGER_SHARED_MEMORY},
+	{"anonymous memory", "anonymous", LEDGER_ANONYMOUS, LEDGER_ANONYMOUS},
+	{"heft itself", "heft", LEDGER_HEFT, LEDGER_HEFT},
+	{"unexplained", "unexplained", LEDGER_UNEXPLAINED, LEDGER_UNEXPLAINED},
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+/* What the table shows */
+struct table {
+	FILE *out;
+	uint64_t rss;
+	size_t name_columns;
+	bool swapped; /* there is something to show in that column */
+};
+
+static void print_number(const struct table *t, uint64_t bytes)
+{
+	fprintf(t->out, "%*s", NUMBER_COLUMNS, bytes ? words_bytes(bytes).text : "-");
+}
+
+static void print_numbers(const struct table *t, const struct ledger_bytes *b)
+{
+	print_number(t, b->resident);
+	fprintf(t->out, "%*s", SHARE_COLUMNS,
+		words_percent(t->rss ? (double)b->resident / (double)t->rss : 0).text);
+	print_number(t, b->own);
+	if (t->swapped)
+		print_number(t, b->swapped);
+	print_number(t, b->mapped);
+	putc('\n', t->out);
+}
+
+static void print_row(const struct table *t, size_t indent, const char *name, const char *kind,
+		      const struct ledger_bytes *b)
+{
+	size_t room = t->name_columns - indent - strlen(kind);
+	fprintf(t->out, "%*s", (int)indent, "");
+	size_t used = words_print_fit(t->out, name, room);
+	fprintf(t->out, "%s%*s", kind, (int)(room - used), "");
+	print_numbers(t, b);
+}
+
+/* What a line of this kind has behind its name. */
+static const char *kind_words(const struct ledger_line *line, char text[48])
+{
+	*text = 0;
+	if (line->kind == LEDGER_MODULES_PRIVATE)
+		return ", private";
+	if (line->kind == LEDGER_MODULES_SHARED)
+		return ", shared";
+	if (line->kind == LEDGER_BSS)
+		return ", .bss";
+	if (line->blocks)
+		snprintf(text, 48, ": %s", words_many(line->blocks, "block", "blocks").text);
+	return text;
+}
+
+static bool is_in(const struct section *s, const struct ledger_line *line)
+{
+	return line->kind >= s->first && line->kind <= s->last;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct ledger_line *x = *(const struct ledger_line *const *)a;
+	const struct ledger_line *y = *(const struct ledger_line *const *)b;
+	if (x->bytes.resident != y->bytes.resident)
+		return x->bytes.resident > y->bytes.resident ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+static void print_section(const struct table *t, const struct section *s, const struct ledger *l,
+			  const struct ledger_line **lines, size_t limit)
+{
+	struct ledger_bytes sum = {0}, rest = {0};
+	size_t count = 0;
+	for (size_t i = 0; i < l->count; i++)
+		if (is_in(s, &l->items[i]) &&
+		    (l->items[i].bytes.resident || l->items[i].bytes.swapped)) {
+			lines[count++] = &l->items[i];
+			ledger_bytes_add(&sum, &l->items[i].bytes);
+		}
+	if (!count)
+		return;
+	qsort(lines, count, sizeof *lines, by_size);
+	print_row(t, 0, s->title, "", &sum);
+	for (size_t i = 0; i < count; i++) {
+		char text[48];
+		const struct ledger_line *line = lines[i];
+		if (i >= limit && count - limit > 1) {
+			ledger_bytes_add(&rest, &line->bytes);
+			continue;
+		}
+		bool path = line->name[0] == '/' && s->first == LEDGER_MODULES_PRIVATE;
+		print_row(t, INDENT, path ? path_file(line->name) : line->name,
+			  kind_words(line, text), &line->bytes);
+	}
+	if (count > limit && count - limit > 1) {
+		char text[64];
+		snprintf(text, sizeof text, "%s more", words_count(count - limit).text);
+		print_row(t, INDENT, text, "", &rest);
+	}
+}
+
+static void print_beside(FILE *out, const struct ledger *l, size_t width)
+{
+	char text[512];
+	int n = snprintf(text, sizeof text, "Beside it: page tables %s",
+			 words_bytes(l->page_table_bytes).text);
+	if (l->reserved_bytes)
+		n += snprintf(text + n, sizeof text - (size_t)n, "; %s reserved and not usable",
+			      words_bytes(l->reserved_bytes).text);
+	if (l->hugetlb_bytes)
+		n += snprintf(text + n, sizeof text - (size_t)n, "; %s in pages of hugetlbfs",
+			      words_bytes(l->hugetlb_bytes).text);
+	if (l->huge_bytes)
+		n += snprintf(text + n, sizeof text - (size_t)n,
+			      "; %s of the resident memory in huge pages",
+			      words_bytes(l->huge_bytes).text);
+	snprintf(text + n, sizeof text - (size_t)n, ".");
+	words_print_wrapped(out, text, 0, width);
+	putc('\n', out);
+	if (l->note[0]) {
+		words_print_wrapped(out, l->note, 0, width);
+		putc('\n', out);
+	}
+}
+
+static const char *moment_words(enum ledger_moment moment)
+{
+	static const char *const words[] = {
+		[LEDGER_PEAK] = "near the peak of its heap",
+		[LEDGER_EXIT] = "when it exited",
+		[LEDGER_REQUEST] = "when the recording ended",
+		[LEDGER_INTERVAL] = "now and then",
+	};
+	return words[moment <= LEDGER_INTERVAL ? moment : LEDGER_REQUEST];
+}
+
+static void print_moment(FILE *out, const struct ledger *l, bool recorded)
+{
+	if (recorded)
+		fprintf(out, "Taken %s, at %s, with %s of the peak's live bytes. ",
+			moment_words(l->moment), words_duration(l->time_ns).text,
+			words_percent(l->share_of_peak).text);
+}
+
+void report_ledger_text(FILE *out, const struct ledger *l, const struct report_ledger_options *o)
+{
+	size_t width = !o->width ? DEFAULT_WIDTH : o->width < NARROWEST ? NARROWEST : o->width;
+	const struct ledger_bytes sum = ledger_sum(l);
+	struct table t = {.out = out, .rss = l->rss_bytes, .swapped = sum.swapped != 0};
+	const struct ledger_line **lines = malloc((l->count + 1) * sizeof *lines);
+	width = width > WORDS_PROSE ? WORDS_PROSE : width;
+	t.name_columns = width - (t.swapped ? 4u : 3u) * NUMBER_COLUMNS - SHARE_COLUMNS;
+	if (!lines)
+		return;
+	fprintf(out, "process %d", l->pid);
+	if (o->command && *o->command) {
+		fputs(", ", out);
+		words_print(out, o->command, width / 2);
+	}
+	fprintf(out, ": %s resident", words_bytes(l->rss_bytes).text);
+	if (l->peak_rss_bytes > l->rss_bytes)
+		fprintf(out, " (most so far: %s)", words_bytes(l->peak_rss_bytes).text);
+	putc('\n', out);
+	print_moment(out, l, o->recorded);
+	fprintf(out, "It stood still for %s.\n\n", words_duration(l->pause_ns).text);
+	fprintf(out, "%*s%*s%*s%*s", (int)t.name_columns, "", NUMBER_COLUMNS, "resident",
+		SHARE_COLUMNS, "share", NUMBER_COLUMNS, "private");
+	if (t.swapped)
+		fprintf(out, "%*s", NUMBER_COLUMNS, "swapped");
+	fprintf(out, "%*s\n", NUMBER_COLUMNS, "mapped");
+	for (size_t i = 0; i < SECTIONS; i++)
+		print_section(&t, &sections[i], l, lines, o->limit);
+	print_row(&t, 0, "all", "", &sum);
+	putc('\n', out);
+	print_beside(out, l, width);
+	free(lines);
+}
+
+/* ---- in short */
+
+/* A section's part of one sentence */
+struct brief {
+	const char *name;
+	uint64_t bytes;
+};
+
+static struct brief brief_of(const struct section *s, const struct ledger *l)
+{
+	struct brief b = {s->brief, 0};
+	const struct ledger_line *largest = NULL;
+	for (size_t i = 0; i < l->count; i++)
+		if (is_in(s, &l->items[i])) {
+			const struct ledger_line *line = &l->items[i];
+			b.bytes += line->bytes.resident;
+			if (!largest || line->bytes.resident > largest->bytes.resident)
+				largest = line;
+		}
+	if (!b.name)
+		b.name = largest ? largest->name : s->title;
+	return b;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	uint64_t x = ((const struct brief *)a)->bytes, y = ((const struct brief *)b)->bytes;
+	return (x < y) - (x > y);
+}
+
+void report_ledger_short(char *text, size_t size, const struct ledger *l)
+{
+	const double mib = 1 << 20;
+	struct brief parts[SECTIONS];
+	for (size_t i = 0; i < SECTIONS; i++)
+		parts[i] = brief_of(&sections[i], l);
+	qsort(parts, SECTIONS, sizeof *parts, by_bytes);
+	size_t n = (size_t)snprintf(text, size, "%.1f MiB:", (double)l->rss_bytes / mib);
+	for (size_t i = 0; i < SECTIONS && n < size; i++)
+		if ((double)parts[i].bytes >= mib / 20)
+			n += (size_t)snprintf(text + n, size - n, "%s %s %.1f", i ? "," : "",
+					      parts[i].name, (double)parts[i].bytes / mib);
+}
+
+void report_ledger_list(FILE *out, const struct ledger *ledgers, size_t count,
+			const struct ledger *shown)
+{
+	for (size_t i = 0; i < count; i++)
+		if (&ledgers[i] != shown)
+			fprintf(out, "process %d, %s, at %s: %s resident\n", ledgers[i].pid,
+				moment_words(ledgers[i].moment),
+				words_duration(ledgers[i].time_ns).text,
+				words_bytes(ledgers[i].rss_bytes).text);
+}
+
+/* ---- CSV */
+
+static void print_field(FILE *out, const char *name)
+{
+	char glyph[WORDS_GLYPH];
+	putc('"', out);
+	while (words_glyph(&name, glyph))
+		fputs(!strcmp(glyph, "\"") ? "\"\"" : glyph, out);
+	putc('"', out);
+}
+
+void report_ledger_csv(FILE *out, const struct ledger *ledgers, size_t count)
+{
+	fputs("pid,moment,time_ns,kind,name,resident_bytes,private_bytes,swapped_bytes,virtual_"
+	      "bytes,"
+	      "blocks\n",
+	      out);
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < ledgers[i].count; k++) {
+			const struct ledger *l = &ledgers[i];
+			const struct ledger_line *line = &l->items[k];
+			fprintf(out, "%d,%s,%" PRIu64 ",%s,", l->pid, ledger_moment_name(l->moment),
+				l->time_ns, ledger_kind_name(line->kind));
+			print_field(out, line->name);
+			fprintf(out,
+				",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+				line->bytes.resident, line->bytes.own, line->bytes.swapped,
+				line->bytes.mapped, line->blocks);
+		}
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""How long a program with 1 GiB in memory stands still while heft map reads its pages.
+
+    bench_ledger.py [--heft build/heft] [--rounds 7]
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+WAYS = {"small": "small pages", "sparse": "every second page", "huge": "huge pages, where the kernel gives them"}
+GOAL_MS = 50
+
+
+def pauses(heft, program, rounds):
+    """Milliseconds, and how many bytes were resident."""
+    process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        if process.stdout.readline() != b"ready\n":
+            raise SystemExit("bench: 1 GiB cannot be had")
+        taken = [json.loads(subprocess.run([heft, "map", "--json", str(process.pid)], check=True,
+                                           capture_output=True).stdout)["ledgers"][0] for _ in range(rounds)]
+    finally:
+        process.kill()
+        process.communicate()
+    return [ledger["pause_ns"] / 1e6 for ledger in taken], taken[-1]["rss_bytes"]
+
+
+def measure(heft, rounds, work):
+    program = work / "gib_of_pages"
+    subprocess.run([os.environ.get("CC", "gcc"), "-O2", HERE / "gib_of_pages.c", "-o", program], check=True)
+    found = {}
+    for way in WAYS:
+        ms, resident = pauses(heft, [program, way], rounds)
+        found[way] = {"median_ms": statistics.median(ms), "max_ms": max(ms), "resident_bytes": resident}
+    return found
+
+
+def text(found):
+    lines = [f"{'pause of heft map, 1 GiB mapped':42} {'resident':>9} {'median':>8} {'longest':>8}  ms"]
+    for way, words in WAYS.items():
+        f = found[way]
+        lines.append(f"{words:42} {f['resident_bytes'] / 2**30:5.2f} GiB {f['median_ms']:8.1f} {f['max_ms']:8.1f}")
+    return "\n".join(lines)
+
+
+def goals(found):
+    worst = max(f["median_ms"] for f in found.values())
+    return [(f"a ledger of 1 GiB stops the program for less than {GOAL_MS} ms", f"{worst:.1f} ms", worst < GOAL_MS)]
+
+
+def result(heft, rounds, work):
+    """A row of make bench."""
+    return {"row": "ledger", "group": "ledger", "pauses": measure(heft, rounds, work)}
+
+
+def of(results):
+    return next((found["pauses"] for found in results if found["row"] == "ledger"), None)
+
+
+def table(results):
+    return text(of(results)) if of(results) else ""
+
+
+def judged(results):
+    return goals(of(results)) if of(results) else []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--heft", type=Path, default=ROOT / "build" / "heft")
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        found = measure(options.heft, options.rounds, Path(work))
+    print(text(found))
+    missed = [goal for goal in goals(found) if not goal[2]]
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""What a look at the live blocks of a process tells when it exits: lost blocks, as LeakSanitizer sees them, pages that were
+never touched, equal blocks, fragmentation. Figures follow from the programs' sources."""
+
+import collections
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from attach_harness import may_trace
+from harness import HEFT, PROGRAMS, allocator_library, plain_environment, report, run
+
+pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
+Lost = collections.namedtuple("Lost", "direct bytes indirect indirect_bytes", defaults=(0, 0, 0, 0))
+NODE = 64
+
+# What each case of leak_cases.c loses.
+CASES = {
+    "simple": Lost(1, 100), "many": Lost(1000, 24000), "global": Lost(), "interior": Lost(),
+    "past_end": Lost(1, 96), "overwritten": Lost(1, 100), "list_lost": Lost(1, NODE, 9, 9 * NODE),
+    "list_kept": Lost(), "list_middle": Lost(1, NODE, 7, 7 * NODE), "tree": Lost(1, NODE, 6, 6 * NODE),
+    "ring": Lost(1, NODE, 2, 2 * NODE), "itself": Lost(1, NODE), "array": Lost(1, 800, 100, 4000),
+    "unaligned": Lost(1, 100), "half_aligned": Lost(1, 100), "encoded": Lost(1, 100), "high_tag": Lost(1, 100),
+    "low_tag": Lost(), "thread_local_kept": Lost(), "thread_local_gone": Lost(1, 100), "specific": Lost(),
+    "on_stack_of_thread": Lost(), "in_own_mapping": Lost(), "resized": Lost(1, 5000), "cleared": Lost(1, 500),
+    "aligned": Lost(1, 300), "text": Lost(1, 27), "line": Lost(1, 120), "large": Lost(1, 1 << 20),
+    "large_leads": Lost(), "freed": Lost(), "in_freed": Lost(1, 100), "before_free": Lost(2, 4032),
+    "environment": Lost(), "from_main": Lost(), "nothing": Lost(),
+}
+# Where LeakSanitizer says something else (docs/findings.md): of a ring it calls no block direct, and it does not look
+# for pointers in memory that the program has mapped itself.
+OTHERWISE = {"ring": Lost(0, 0, 3, 3 * NODE), "in_own_mapping": Lost(1, 100)}
+
+
+def lost_in(rep):
+    totals = rep["totals"]
+    indirect = (totals["unreachable_indirect_blocks"], totals["unreachable_indirect_bytes"])
+    return Lost(totals["unreachable_blocks"] - indirect[0], totals["unreachable_bytes"] - indirect[1], *indirect)
+
+
+def recorded(tmp_path, command, *options, env=None):
+    path = tmp_path / "leaks.heft"
+    done = run([HEFT, "run", "--leaks", *options, "-q", "--force", "-o", path, "--", *command], env=env)
+    assert done.returncode == 0, done.stderr
+    assert run([HEFT, "verify", path]).returncode == 0
+    return path, done.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    out = tmp_path_factory.mktemp("lsan") / "leak_cases"
+    made = subprocess.run(["gcc", "-g", "-O1", "-pthread", "-fno-builtin", "-fsanitize=leak",
+                           PROGRAMS / "leak_cases.c", "-o", out], capture_output=True)
+    if made.returncode:
+        pytest.skip("no LeakSanitizer here")
+    return out
+
+
+def lsan(program, case):
+    done = run([program, case], env=plain_environment({"LSAN_OPTIONS": "use_unaligned=0"}))
+    sums = {"Direct": [0, 0], "Indirect": [0, 0]}
+    for kind, size, count in re.findall(r"(Direct|Indirect) leak of (\d+) byte\(s\) in (\d+) object", done.stderr.decode()):
+        sums[kind][0] += int(count)
+        sums[kind][1] += int(size)
+    return Lost(*sums["Direct"], *sums["Indirect"])
+
+
+def test_every_case_is_listed(compiled):
+    assert run([compiled("leak_cases.c")]).stdout.decode().split() == list(CASES)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_heft_finds_what_is_lost(compiled, tmp_path, case):
+    path, _ = recorded(tmp_path, [compiled("leak_cases.c"), case])
+    assert lost_in(report(path)) == CASES[case]
+
+
+def test_leak_sanitizer_agrees(sanitized):
+    verdicts = {case: lsan(sanitized, case) for case in CASES}
+    assert verdicts == {**CASES, **OTHERWISE}
+    assert len(CASES) - len(OTHERWISE) >= 25
+
+
+# ---- other allocators
+
+@pytest.mark.parametrize("name", ["libjemalloc.so.2", "libmimalloc.so"])
+def test_leaks_with_another_allocator(compiled, tmp_path, name):
+    library = allocator_library(name)
+    for case in ("simple", "global", "list_lost", "list_kept", "in_own_mapping", "large"):
+        path, _ = recorded(tmp_path, [compiled("leak_cases.c"), case], env=plain_environment({"LD_PRELOAD": library}))
+        assert lost_in(report(path)) == CASES[case], case
+
+
+# ---- findings
+
+def found(path, kind=None, *options):
+    rep = report(path, *options)
+    kinds = ("leak-unreachable", "untouched-memory", "fragmentation", "duplicate-content")
+    list_ = [f for f in rep["findings"] if f["kind"] in kinds]
+    if kind:
+        assert [f["kind"] for f in list_] == [kind], [f["summary"] for f in list_]
+        return list_[0], rep
+    assert not list_, [f["summary"] for f in list_]
+    return None, rep
+
+
+def test_a_lost_list_is_a_finding(compiled, tmp_path):
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "lost", "5000"])
+    f, rep = found(path, "leak-unreachable")
+    assert f["evidence"]["function"] == "make_block"
+    assert f["evidence"]["direct_blocks"] == 1 and f["evidence"]["direct_bytes"] == 100
+    assert f["evidence"]["indirect_blocks"] == 4999 and f["evidence"]["indirect_bytes"] == 499900
+    assert f["bytes"] == 500000 and f["severity"] != "high"
+    site = next(s for s in rep["sites"] if s["id"] == f["site"])
+    assert site["unreachable_bytes"] == 500000 and site["unreachable_held_bytes"] == 499900
+
+
+def test_blocks_that_are_left_are_no_leak(compiled, tmp_path):
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "all_left", "20000"])
+    _, rep = found(path)
+    assert lost_in(rep) == Lost() and rep["totals"]["left_bytes"] > 2000000
+
+
+def test_untouched_tables(compiled, tmp_path):
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "untouched", "50"])
+    f, _ = found(path, "untouched-memory")
+    each = 256 << 10
+    # The block begins 16 bytes into its first page, the only one that was touched.
+    assert f["evidence"]["blocks"] == 50 and f["evidence"]["touched_bytes_each"] == 4096 - 16
+    assert f["bytes"] == 50 * (each - 4096 + 16)
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "touched", "50"])
+    found(path)
+
+
+def test_equal_blocks(compiled, tmp_path):
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "equal", "5000"])
+    f, _ = found(path, "duplicate-content")
+    assert f["evidence"]["duplicate_blocks"] == 4990 and f["bytes"] == 4990 * 200
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "distinct", "5000"])
+    found(path)
+
+
+def test_every_second_block_freed(compiled, tmp_path):
+    path, out = recorded(tmp_path, [compiled("heap_states.c"), "every_second", "100000"])
+    f, rep = found(path, "fragmentation")
+    free = 50000 * 112  # 100 bytes take 112
+    assert abs(f["bytes"] - free) <= 8192
+    assert f["evidence"]["function"] == "make_block"
+    heap = 100000 * 112 + 100001 * 8
+    assert abs(f["evidence"]["share"] - free / heap) < 0.03
+    assert abs(int(out.split()[1]) - f["evidence"]["trim_bytes"]) <= 4096
+
+
+def test_what_malloc_trim_gives_back_is_foretold(compiled, tmp_path):
+    path, out = recorded(tmp_path, [compiled("heap_states.c"), "few_left", "100000"])
+    _, rep = found(path)
+    trimmed = int(out.split()[1])
+    assert trimmed > 10 << 20
+    assert abs(rep["heap"]["trim_bytes"] - trimmed) <= 4096
+
+
+# ---- what is not shown
+
+def test_suppressions(compiled, tmp_path):
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "lost", "5000"])
+    rules = tmp_path / "rules"
+    for text, gone in (("leak:lose", True), ("# none\n\nleak:^lose$\n", True), ("leak:heap_st*s.c", True),
+                       ("leak:^ose", False), ("leak:lo$", False), ("leak:/heap_states$", True)):
+        rules.write_text(text)
+        _, rep = found(path, None if gone else "leak-unreachable", "--suppressions", rules)
+        assert (rep["totals"]["unreachable_bytes"] == 0) == gone, text
+    rules.write_text("leak:a\nrace:b\n")
+    done = run([HEFT, "report", "--suppressions", rules, path])
+    assert done.returncode == 2 and b"rules:2: expected leak:PATTERN" in done.stderr
+
+
+def test_sites_are_sorted_by_what_is_unreachable(compiled, tmp_path):
+    path, _ = recorded(tmp_path, [compiled("leak_cases.c"), "overwritten"])
+    done = run([HEFT, "report", "--sort", "unreachable", path])
+    assert done.returncode == 0 and b"100" in done.stdout
+
+
+# ---- programs that are there
+
+@pytest.mark.parametrize("command", [["git", "--version"], ["bash", "-c", "true"]])
+def test_tools_lose_little(tmp_path, command):
+    if not shutil.which(command[0]):
+        pytest.skip("not installed")
+    path, _ = recorded(tmp_path, command)
+    assert lost_in(report(path)).bytes < 1024
