@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -24,25 +24,42 @@ int ioctl(int fd, unsigned long request, ...)
 	return next(fd, request, argument);
 }
 
-static FILE *open_other(const char *function, const char *path, const char *mode)
+/* The files of /proc that tell how a zombie ended. */
+static int hidden(const char *path)
 {
-	FILE *(*next)(const char *, const char *) = (FILE * (*)(const char *, const char *))
-		dlsym(RTLD_NEXT, function);
 	const char *name = strrchr(path, '/');
 
-	if (strncmp(path, "/proc/", 6) == 0 && name && strcmp(name, "/stat") == 0) {
+	return strncmp(path, "/proc/", 6) == 0 && name && strcmp(name, "/stat") == 0;
+}
+
+static int open_other(const char *function, int folder, const char *path, int flags, unsigned mode)
+{
+	int (*next)(int, const char *, int, ...) =
+		(int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, function);
+
+	if (hidden(path)) {
 		errno = ENOENT;
-		return NULL;
+		return -1;
 	}
-	return next(path, mode);
+	return next(folder, path, flags, mode);
 }
 
-FILE *fopen(const char *path, const char *mode)
+int openat(int folder, const char *path, int flags, ...)
 {
-	return open_other("fopen", path, mode);
+	va_list more;
+
+	va_start(more, flags);
+	unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, unsigned) : 0;
+	va_end(more);
+	return open_other("openat", folder, path, flags, mode);
 }
 
-FILE *fopen64(const char *path, const char *mode)
+int openat64(int folder, const char *path, int flags, ...)
 {
-	return open_other("fopen64", path, mode);
+	va_list more;
+
+	va_start(more, flags);
+	unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, unsigned) : 0;
+	va_end(more);
+	return open_other("openat64", folder, path, flags, mode);
 }
