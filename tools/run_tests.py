@@ -12,8 +12,10 @@ Stages, each of which may be named with --only:
     race     unit tests of lock-free code under ThreadSanitizer
     layout   tools/check_layout.py: includes, file names, symbols, dead functions, manual pages, format
     web      the page's types, size and unit tests (node)
-    cli, integration, fault    pytest on the built heft
+    cli, integration, fault, hostile    pytest on the built heft
     browser  pytest with Chromium: what heft shows in a browser
+
+The stages of pytest mostly wait, so integration runs beside the others.
 
 --smoke runs a part of each stage: what depends most on the machine's own tools.
 
@@ -23,6 +25,7 @@ A stage that writes nothing for a long time is ended, so that a hanging test fai
 the caller. There is no limit to a stage as a whole: a busy machine is only slow."""
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -31,6 +34,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree
 
@@ -82,6 +86,19 @@ class Results:
         self.passed = self.failed = self.skipped = 0
         self.failures = []
         self.reasons = {}  # of skips: the names of the tests
+        self.words = []  # what to show of a stage when it has ended
+
+    def merge(self, other):
+        self.add(other.passed, other.failed, other.skipped)
+        self.failures += other.failures
+        for reason, names in other.reasons.items():
+            self.reasons.setdefault(reason, []).extend(names)
+
+    def show(self, lines):
+        self.words += ["    " + line for line in lines]
+
+    def show_tail(self, log, lines=40):
+        self.show(log.read_text(errors="replace").splitlines()[-lines:])
 
     def add(self, passed=0, failed=0, skipped=0):
         self.passed += passed
@@ -140,11 +157,6 @@ def run(command, log, env=None):
         return None
 
 
-def show_tail(log, lines=40):
-    for line in log.read_text(errors="replace").splitlines()[-lines:]:
-        print("    " + line, flush=True)
-
-
 def configure(directory, options, log):
     """Sets up the build directory, or brings one that is there up to date."""
     arguments = ["setup", directory, *options]
@@ -161,7 +173,7 @@ def tools(results):
     lacking = done.stdout.splitlines()
     for line in lacking:
         results.fail("tools", line)
-        print("    " + line, flush=True)
+    results.show(lacking)
     if done.returncode != 0:
         results.fail("tools", "setup.sh does not run")
     elif not lacking:
@@ -178,7 +190,7 @@ def build(results, directory):
         status = run(["ninja", "-C", directory], log)
     if status != 0:
         results.fail("build")
-        show_tail(log)
+        results.show_tail(log)
         return False
     results.add(passed=1)
     return True
@@ -217,8 +229,7 @@ def count_cmocka(results, stage, test):
         if not ok and not counts["failed"]:  # a sanitizer's finding at exit, a crash, a timeout
             results.fail(name, test["result"])
     if not ok and test["result"] != "SKIP":
-        for line in text.splitlines()[-30:]:
-            print("    " + line, flush=True)
+        results.show(text.splitlines()[-30:])
 
 
 def meson_tests(results, stage, directory, suite=None, names=()):
@@ -238,7 +249,7 @@ def meson_tests(results, stage, directory, suite=None, names=()):
             say(f"{stage}: no tests")
             return
         results.fail(stage, "did not run")
-        show_tail(log)
+        results.show_tail(log)
         return
     for line in testlog.read_text().splitlines():
         count_cmocka(results, stage, json.loads(line))
@@ -253,7 +264,7 @@ def sanitized(results, stage, directory, sanitizers, names=()):
     kept = log.replace(directory / "test-logs" / "setup.txt")
     if status != 0:
         results.fail(stage, "cannot be set up")
-        show_tail(kept)
+        results.show_tail(kept)
         return
     meson_tests(results, stage, directory, stage, names)
 
@@ -269,13 +280,13 @@ def layout(results, directory):
             results.skip("layout", line[8:])
         elif line.startswith("FAILED "):
             results.fail("layout", line[7:])
-            print("    " + line, flush=True)
+            results.show([line])
         else:
             continue
         ran += 1
     if ran == 0 or status not in (0, 1):
         results.fail("layout", "did not run")
-        show_tail(log)
+        results.show_tail(log)
 
 
 def web(results, directory):
@@ -295,7 +306,7 @@ def web(results, directory):
     if not lines or (status != 0 and all(outcome == "ok" for outcome, _ in lines)):
         results.fail("web", "did not run to its end")
     if status != 0:
-        show_tail(log)
+        results.show_tail(log)
 
 
 def pytest(results, stage, directory, names=()):
@@ -311,7 +322,7 @@ def pytest(results, stage, directory, names=()):
                  log, env={"HEFT_BUILD": str(directory), "PYTHONDONTWRITEBYTECODE": "1"})
     if not report.exists():
         results.fail(stage, "ended without results")
-        show_tail(log)
+        results.show_tail(log)
         return
     cases = 0
     for case in xml.etree.ElementTree.parse(report).iter("testcase"):
@@ -330,11 +341,13 @@ def pytest(results, stage, directory, names=()):
     if status is None:
         results.fail(stage, f"hung for {SILENT_SECONDS} s and was ended; {cases} tests had run")
     if any(f.startswith(stage + ":") for f in results.failures):
-        show_tail(log, 60)
+        results.show_tail(log, 60)
 
 
-STAGES = ("tools", "build", "unit", "memory", "race", "layout", "web", "cli", "integration", "fault", "hostile",
-          "browser")
+PYTEST = ("cli", "integration", "fault", "hostile", "browser")
+LONGEST = "integration"
+STAGES = ("tools", "build", "unit", "memory", "race", "layout", "web", *PYTEST)
+SAYING = threading.RLock()
 
 
 def main():
@@ -348,35 +361,42 @@ def main():
     if unknown:
         parser.error(f"no stage {', '.join(sorted(unknown))}")
     directory = arguments.build.resolve()
-    beside = directory.parent
     results = Results()
     smoke = SMOKE if arguments.smoke else {}
     steps = {
-        "tools": lambda: tools(results),
-        "build": lambda: build(results, directory),
-        "unit": lambda: meson_tests(results, "unit", directory),
-        "memory": lambda: sanitized(results, "memory", beside / (directory.name + "-asan"),
-                                    "address,undefined", smoke.get("memory", ())),
-        "race": lambda: sanitized(results, "race", beside / (directory.name + "-tsan"), "thread",
-                                  smoke.get("race", ())),
-        "layout": lambda: layout(results, directory),
-        "web": lambda: web(results, directory),
-        **{stage: lambda stage=stage: pytest(results, stage, directory, smoke.get(stage, ()))
-           for stage in ("cli", "integration", "fault", "hostile", "browser")},
+        "tools": tools,
+        "build": lambda own: build(own, directory),
+        "unit": lambda own: meson_tests(own, "unit", directory),
+        "memory": lambda own: sanitized(own, "memory", directory.with_name(directory.name + "-asan"),
+                                        "address,undefined", smoke.get("memory", ())),
+        "race": lambda own: sanitized(own, "race", directory.with_name(directory.name + "-tsan"), "thread",
+                                      smoke.get("race", ())),
+        "layout": lambda own: layout(own, directory),
+        "web": lambda own: web(own, directory),
+        **{stage: lambda own, stage=stage: pytest(own, stage, directory, smoke.get(stage, ()))
+           for stage in PYTEST},
     }
-    for stage in STAGES:
-        if stage not in wanted:
-            continue
-        before = Results()
-        before.add(results.passed, results.failed, results.skipped)
-        say(f"{stage} ...")
-        steps[stage]()
-        if stage == "build" and results.failed > before.failed:
-            break
-        delta = Results()
-        delta.add(results.passed - before.passed, results.failed - before.failed,
-                  results.skipped - before.skipped)
-        say(f"{stage}: {delta.line()}")
+
+    def perform(stages):
+        for stage in stages:
+            own = Results()
+            say(f"{stage} ...")
+            steps[stage](own)
+            with SAYING:
+                for line in own.words:
+                    print(line, flush=True)
+                say(f"{stage}: {own.line()}")
+                results.merge(own)
+            if stage == "build" and own.failed:
+                return False
+        return True
+
+    if perform([stage for stage in STAGES if stage in wanted and stage not in PYTEST]):
+        lanes = [[stage for stage in PYTEST if stage in wanted and (stage == LONGEST) == longest]
+                 for longest in (True, False)]
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            for lane in [threads.submit(perform, stages) for stages in lanes]:
+                lane.result()
     if results.reasons:
         print("\nskipped:")
         for reason, names in sorted(results.reasons.items()):

@@ -1,6 +1,7 @@
 """Chromium for tests: Debian's chromium, driven by playwright-core (npm) through page_driver.js.
 What is missing (no chromium, no node, no registry to install from) is a reason to skip."""
 
+import atexit
 import json
 import os
 import pathlib
@@ -62,34 +63,74 @@ def leave(address):
             page.goto("about:blank")
 
 
+class Driver:
+    """The process of page_driver.js: one for all tests, because Chromium takes seconds to start."""
+    running = None
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            ["node", HERE / "page_driver.js"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+            preexec_fn=harness.keep_orphans,  # Chromium's helpers for crashes are nobody's children
+            env={**os.environ, "HEFT_NODE_MODULES": str(node_package("playwright-core"))})
+        harness.kept_children.add(self.process.pid)
+        self.last = 0  # number of a page
+
+    @classmethod
+    def get(cls):
+        if cls.running is None:
+            cls.running = Driver()
+        return cls.running
+
+    def ask(self, number, name, *values):
+        try:
+            self.process.stdin.write(json.dumps([number, name, *values]) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self.end()
+            pytest.fail(f"{name}: Chromium's driver is gone")
+        answer = json.loads(line)
+        assert "error" not in answer, f"{name}{values}: {answer['error']}"
+        return answer.get("value")
+
+    def end(self):
+        if Driver.running is self:
+            Driver.running = None
+        try:
+            self.process.stdin.close()
+            self.process.wait(timeout=20)
+        except (subprocess.TimeoutExpired, BrokenPipeError):
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        harness.kept_children.discard(self.process.pid)
+
+
+@atexit.register
+def end_driver():
+    if Driver.running:
+        Driver.running.end()
+
+
 class Page:
     def __init__(self, width=1440, height=900, scheme="light", flags=()):
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         if not chromium:
             pytest.skip("no chromium")
-        settings = {"chromium": chromium, "width": width, "height": height, "scheme": scheme,
-                    "flags": list(flags)}
-        self.process = subprocess.Popen(
-            ["node", HERE / "page_driver.js"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "HEFT_NODE_MODULES": str(node_package("playwright-core")),
-                 "HEFT_PAGE": json.dumps(settings)})
-        if not self.process.stdout.readline():
-            words = self.process.stderr.read()
-            self.close()
-            pytest.fail("Chromium does not start: " + words[-2000:])
+        self.driver = Driver.get()
+        self.driver.last += 1
+        self.number = self.driver.last
+        self.driver.ask(self.number, "open", {"chromium": chromium, "width": width, "height": height,
+                                              "scheme": scheme, "flags": list(flags)})
         open_pages.append(self)
 
     def __getattr__(self, name):
         """page.press("Enter"): the commands of page_driver.js."""
         def call(*values):
-            self.process.stdin.write(json.dumps([name, *map(self.plain, values)]) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-            assert line, f"{name}: Chromium is gone"
-            answer = json.loads(line)
-            assert "error" not in answer, f"{name}{values}: {answer['error']}"
-            return answer.get("value")
+            return self.driver.ask(self.number, name, *map(self.plain, values))
         return call
 
     @staticmethod
@@ -99,11 +140,5 @@ class Page:
     def close(self):
         if self in open_pages:
             open_pages.remove(self)
-        try:
-            self.process.stdin.close()
-            self.process.wait(timeout=20)
-        except (subprocess.TimeoutExpired, BrokenPipeError):
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-        self.process.stderr.close()
+        if self.driver is Driver.running:
+            self.driver.ask(self.number, "close")

@@ -1,11 +1,15 @@
-/* One page of Chromium for a test in Python: commands come as lines of JSON on stdin, each is
-   answered by a line on stdout. Ends when stdin does. See browser.py. */
+/* Pages of Chromium for tests in Python: commands come as lines of JSON on stdin, each is answered by
+   a line on stdout. Ends when stdin does. See browser.py.
+
+   Starting Chromium takes seconds, so there is one for all pages with the same flags. Each page has a
+   context of its own: cookies, storage and cache of one are not seen by another. */
 'use strict';
 const path = require('path');
 const readline = require('readline');
 const { chromium } = require(path.join(process.env.HEFT_NODE_MODULES, 'playwright-core'));
 
-const complaints = [], requests = [];
+const browsers = new Map();  // by their flags
+const pages = new Map();  // by number: { context, page, complaints, requests }
 
 // The pages are ours: where Chromium cannot make its sandbox (as root, in a chroot, in a container),
 // it goes without.
@@ -24,19 +28,35 @@ async function launch(settings) {
   return start(['--no-sandbox']);
 }
 
-async function open(settings) {
-  const browser = await launch(settings);
+async function browser_with(settings) {
+  const key = JSON.stringify(settings.flags || []);
+  if (!browsers.has(key) || !browsers.get(key).isConnected()) browsers.set(key, await launch(settings));
+  return browsers.get(key);
+}
+
+async function open(number, settings) {
+  const browser = await browser_with(settings);
   const context = await browser.newContext({
     viewport: { width: settings.width, height: settings.height },
     colorScheme: settings.scheme,
   });
   const page = await context.newPage();
+  const complaints = [], requests = [];
   page.setDefaultTimeout(15000);
   page.on('console', (m) => { if (['error', 'warning'].includes(m.type())) complaints.push(m.text()); });
   page.on('pageerror', (e) => complaints.push(String(e.stack || e)));
+  page.on('crash', () => complaints.push('the page crashed'));
   page.on('dialog', (d) => { complaints.push('dialog: ' + d.message()); d.dismiss(); });
   page.on('request', (r) => requests.push(r.url()));
-  return { browser, page };
+  pages.set(number, { context, page, complaints, requests });
+  return null;
+}
+
+async function close(number) {
+  const opened = pages.get(number);
+  pages.delete(number);
+  if (opened) await opened.context.close();
+  return null;
 }
 
 const commands = {
@@ -76,22 +96,27 @@ const commands = {
   choose_file: (page, selector, file) => page.setInputFiles(selector, file),
   click_text: (page, text) => page.getByText(text, { exact: true }).first().click(),
   screenshot: (page, file) => page.screenshot({ path: file }).then(() => null),
-  complaints: () => complaints,
-  requests: () => requests,
 };
 
+async function perform(number, name, values) {
+  if (name === 'open') return open(number, ...values);
+  if (name === 'close') return close(number);
+  const opened = pages.get(number);
+  if (!opened) throw new Error(`there is no page ${number}`);
+  if (name === 'complaints' || name === 'requests') return opened[name];
+  return commands[name](opened.page, ...values);
+}
+
 (async () => {
-  const { browser, page } = await open(JSON.parse(process.env.HEFT_PAGE));
-  console.log('{"ready":true}');
   for await (const line of readline.createInterface({ input: process.stdin })) {
-    const [name, ...values] = JSON.parse(line);
+    const [number, name, ...values] = JSON.parse(line);
     let answer;
     try {
-      answer = { value: await commands[name](page, ...values) };
+      answer = { value: await perform(number, name, values) };
     } catch (error) {
       answer = { error: String(error) };
     }
     console.log(JSON.stringify(answer));
   }
-  await browser.close();
+  for (const browser of browsers.values()) await browser.close();
 })();

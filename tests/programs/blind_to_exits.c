@@ -34,8 +34,8 @@ static int hidden(const char *path)
 
 static int open_other(const char *function, int folder, const char *path, int flags, unsigned mode)
 {
-	int (*next)(int, const char *, int, ...) =
-		(int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, function);
+	int (*next)(int, const char *, int,
+		    ...) = (int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, function);
 
 	if (hidden(path)) {
 		errno = ENOENT;

@@ -33,7 +33,13 @@ CXX_FLAGS = ["-std=c++17", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-pt
 COLUMNS = ("allocations", "reallocations", "allocated_bytes", "reallocated_bytes", "peak_bytes",
            "own_peak_bytes", "live_bytes", "live_blocks", "temporary", "cross_thread_frees")
 
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+def keep_orphans():
+    """This process becomes the parent of what its descendants leave behind."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+keep_orphans()
 # A shell's background job ignores SIGINT, and so would every program that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -125,14 +131,17 @@ def is_guardian(pid):
         return False
 
 
+kept_children = set()  # pids that are meant to outlive a test
+
+
 def end_leftovers():
-    """Ends every child that is still there; returns their command lines."""
+    """Ends every child that is still there, but for kept_children; returns their command lines."""
     names = []
     until = time.monotonic() + 20
     while any(is_guardian(pid) for pid in children_of(os.getpid())) and time.monotonic() < until:
         time.sleep(0.005)
     for _ in range(100):
-        left = children_of(os.getpid())
+        left = set(children_of(os.getpid())) - kept_children
         if not left:
             break
         for pid in left:
