@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from harness import HEFT, REPOSITORY, report, run, start, wait_until
+from harness import HEFT, REPOSITORY, go_pprof, report, run, start, wait_until
 from live_harness import LIBRARY, Agent, agent, fetch, live_in, session_env  # noqa: F401
 
 BLOCK = 300000
@@ -70,15 +70,12 @@ def test_interpreters(agent, command, function):
 
 
 def test_go_tool_pprof(agent, compiled):
-    go = shutil.which("go") or "/usr/local/go/bin/go"
-    if not os.path.exists(go):
-        pytest.skip("go is not here")
     service = agent.service(compiled("service.c"))
     service.do(f"keep 200 {BLOCK}")
     agent.heap(service.pid)
-    shown = subprocess.run([go, "tool", "pprof", "-top", "-unit=B", f"{agent.url}{service.pid}/heap"],
-                           capture_output=True, text=True, timeout=120, check=True,
-                           env={**os.environ, "PPROF_TMPDIR": str(agent.where)}).stdout
+    done = go_pprof(agent.where, "-top", "-unit=B", f"{agent.url}{service.pid}/heap")
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout.decode()
     top = [line.split() for line in shown.splitlines() if "keep_block" in line]
     assert top and top[0][0] == f"{200 * BLOCK}B", shown
     service.end()

@@ -11,10 +11,11 @@ import os
 import pathlib
 import re
 import shutil
+import tempfile
 
 import pytest
 
-from harness import BUILD, GO_CACHE, HEFT, REPOSITORY, Report, bare, report, run
+from harness import BUILD, HEFT, REPOSITORY, Report, bare, go_pprof, report, run
 from pprof_maker import read_pprof
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -127,10 +128,10 @@ def shown(site, path):
 
 
 def pprof(*options):
-    go = need("go")
-    return words(go, "tool", "pprof", *options, timeout=120,
-                 env={"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local",
-                      "GOCACHE": GO_CACHE})
+    with tempfile.TemporaryDirectory() as where:
+        done = go_pprof(where, *options)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    return done.stdout.decode(errors="replace")
 
 
 def pprof_number(text):

@@ -4,14 +4,14 @@ own, heft must agree with it."""
 
 import gzip
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from harness import GO_CACHE, HEFT, PROGRAMS, REPOSITORY, allocator_library, bare, cargo_build, report, run, total
+from harness import (GO, HEFT, PROGRAMS, REPOSITORY, allocator_library, bare, cargo_build, go_build, go_pprof, report,
+                     run, total)
 from pprof_maker import number, text, varint
 
 GOLDEN = REPOSITORY / "tests" / "golden" / "import"
@@ -149,27 +149,18 @@ def test_gperftools_sample(compiled, tmp_path):
     assert abs(rep["totals"]["live_bytes"] - there) <= sampled + 11
 
 
-def go_environment(directory):
-    return {"GOCACHE": GO_CACHE, "HOME": str(directory),
-            "PPROF_TMPDIR": str(directory)}
-
-
 @pytest.fixture(scope="session")
 def go_profiles(tmp_path_factory):
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
-    if not go:
+    if not os.path.exists(GO):
         pytest.skip("go is not installed")
     directory = tmp_path_factory.mktemp("go")
-    done = run([go, "build", "-o", directory / "prog", PROGRAMS / "import_go.go"],
-               env=go_environment(directory), timeout=300)
-    assert done.returncode == 0, done.stderr.decode()
-    assert run([directory / "prog", directory]).returncode == 0
-    return go, directory
+    assert run([go_build(PROGRAMS / "import_go.go", directory / "prog"), directory]).returncode == 0
+    return directory
 
 
 @pytest.mark.parametrize("name", ["heap", "allocs"])
 def test_go(go_profiles, name):
-    go, directory = go_profiles
+    directory = go_profiles
     rep = report(directory / f"{name}.pprof")
     keep = [s for s in rep["sites"] if s["stack"][0]["function"] == "main.keep"]
     churn = [s for s in rep["sites"] if s["stack"][0]["function"] == "main.churn"]
@@ -178,8 +169,7 @@ def test_go(go_profiles, name):
     assert total(keep, "live_blocks") == 101
     assert (total(churn, "live_bytes"), total(churn, "allocations"), total(churn, "allocated_bytes")) \
         == (0, 50, 50 * 3072)
-    out = run([go, "tool", "pprof", "-raw", directory / f"{name}.pprof"], env=go_environment(directory),
-              timeout=300).stdout.decode()
+    out = go_pprof(directory, "-raw", directory / f"{name}.pprof").stdout.decode()
     lines = out.split("Samples:\n")[1].split("Locations")[0].splitlines()
     rows = [[int(n) for n in line.split(":")[0].split()] for line in lines[1:]
             if re.match(r"\s+\d+\s+\d+.*:", line)]

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from harness import GO_CACHE, HEFT, check_sums, plain_environment, report, run
+from harness import HEFT, check_sums, go_pprof, plain_environment, report, run
 
 MIB = 1 << 20
 
@@ -68,14 +68,8 @@ def test_left_at_exit_in_other_formats(in_turn, tmp_path):
     (tmp_path / "turn.pb.gz").write_bytes(export("pprof"))
     (tmp_path / "one.pb.gz").write_bytes(run([HEFT, "export", "-q", "-f", "pprof", "-o", "-", "--pid",
                                               str(report(path)["pid"]), path]).stdout)
-    go = shutil.which("go") or "/usr/local/go/bin/go"
-    if not os.path.exists(go):
-        pytest.skip("go is not here")
-
     def raw(name, *options):
-        done = run([go, "tool", "pprof", "-raw", *options, tmp_path / name], timeout=120,
-                   env={**plain_environment(), "PPROF_TMPDIR": str(tmp_path), "HOME": str(tmp_path),
-                        "GOCACHE": GO_CACHE})
+        done = go_pprof(tmp_path, "-raw", *options, tmp_path / name)
         assert done.returncode == 0, done.stderr
         return done.stdout.decode()
     lines = raw("turn.pb.gz").split("Samples:\n")[1].split("Locations")[0].splitlines()

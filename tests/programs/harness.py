@@ -194,6 +194,15 @@ def go_build(source, out, *flags):
     return out
 
 
+def go_pprof(where, *words):
+    """go tool pprof with what it keeps in `where`. Go 1.26 builds pprof itself when it is first used: kept in build/go-cache."""
+    if not os.path.exists(GO):
+        pytest.skip("go is not installed")
+    return run([GO, "tool", "pprof", *words], timeout=600,
+               env={"PPROF_TMPDIR": str(where), "HOME": str(where), "GOCACHE": GO_CACHE,
+                    "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"})
+
+
 def cargo_build(folder, name, manifest, source, *flags, seconds=180):
     """A Rust program with real crates. What cargo builds of these is kept in build/crates, so only the first test that
     needs a crate pays for it. The test is skipped where cargo or its registry is missing, or all too slow."""

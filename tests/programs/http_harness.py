@@ -1,12 +1,11 @@
 """What the tests of heft's HTTP share: a server of made-up processes (tests/unit/serve_fake.c), and a client."""
 
 import contextlib
-import shutil
 import subprocess
 
 import pytest
 
-from harness import BUILD, GO_CACHE, run, start
+from harness import BUILD, go_pprof, run, start
 
 SERVER = BUILD / "tests" / "unit" / "serve_fake"
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -39,14 +38,8 @@ class Served:
         return int(self.text("/test/snapshots"))
 
     def pprof(self, path, *options, user="", status=0, tmp=None):
-        go = shutil.which("go")
-        if not go:
-            pytest.skip("go is not installed")
         address = f"http://{user}127.0.0.1:{self.port}{path}"
-        done = run([go, "tool", "pprof", *options, address], timeout=120,
-                   env={"PPROF_TMPDIR": str(tmp), "HOME": str(tmp), "GOFLAGS": "-mod=mod",
-                        "GOTOOLCHAIN": "local",  # its cache: pprof may have to be built once
-                        "GOCACHE": GO_CACHE})
+        done = go_pprof(tmp, *options, address)
         assert (done.returncode == 0) == (status == 0), done.stderr.decode()
         return done.stdout.decode() if status == 0 else done.stderr.decode()
 
