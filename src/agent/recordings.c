@@ -6,8 +6,8 @@
  * those of others are not touched. */
 #include "agent/recordings.h"
 
+#include "hosted/foreign_entry.h"
 #include "hosted/monotonic.h"
-#include "session/foreign_entry.h"
 
 #include <dirent.h>
 #include <errno.h>

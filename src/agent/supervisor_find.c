@@ -5,8 +5,8 @@
  * its file stays, and it is taken as soon as there is one. */
 #include "agent/supervisor.h"
 
+#include "hosted/foreign_entry.h"
 #include "hosted/monotonic.h"
-#include "session/foreign_entry.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -9,9 +9,9 @@
 #include "agent/workers.h"
 
 #include "agent/confinement.h"
+#include "hosted/foreign_entry.h"
 #include "hosted/monotonic.h"
 #include "hosted/proc_text.h"
-#include "session/foreign_entry.h"
 
 #include <errno.h>
 #include <fcntl.h>

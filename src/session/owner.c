@@ -7,9 +7,9 @@
  * that the process has mapped, by device and inode as /proc says them of both. */
 #include "session/owner.h"
 
+#include "hosted/foreign_entry.h"
 #include "hosted/proc_text.h"
 #include "session/mappings.h"
-#include "session/foreign_entry.h"
 #include "wire/session.h"
 
 #include <ctype.h>
@@ -135,7 +135,7 @@ pid_t owner_reader_of_file(const struct stat *file, pid_t pid)
  * kernel knows of processes in every pid namespace. */
 enum owner_use owner_file_use(int dirfd, const char *name)
 {
-	int fd = foreign_entry_open(dirfd, name);
+	int fd = foreign_entry_open(dirfd, name, O_RDWR);
 	if (fd < 0)
 		return OWNER_USE_UNKNOWN;
 	enum owner_use use = OWNER_NOT_IN_USE;

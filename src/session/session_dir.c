@@ -12,7 +12,7 @@
  * Directories of recorders that were killed are cleaned up by the next one. */
 #include "session/session_dir.h"
 
-#include "session/foreign_entry.h"
+#include "hosted/foreign_entry.h"
 #include "wire/session.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
  * the file is read once. */
 #include "session/session_view.h"
 
-#include "session/foreign_entry.h"
+#include "hosted/foreign_entry.h"
 #include "session/session_guard.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static int check_header(const struct wire_header *h, const char *name, struct he
 
 int session_file_open(int dirfd, const char *name, struct heft_error *err)
 {
-	int fd = foreign_entry_open(dirfd, name);
+	int fd = foreign_entry_open(dirfd, name, O_RDWR);
 	if (fd < 0 && errno == EWOULDBLOCK)
 		return HEFT_ENOTFOUND; /* later, perhaps */
 	if (fd < 0)

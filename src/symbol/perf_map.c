@@ -1,6 +1,7 @@
 /* Reads perf maps (perf_map.h). The file is in a folder that everyone may write
- * to, so it is opened without following links and used only if it is ours. Its
- * text is input like any other: lines that cannot be read are skipped.
+ * to, so it is opened without following links, without entering what somebody has
+ * mounted on it, and used only if it is ours. Its text is input like any other:
+ * lines that cannot be read are skipped.
  *
  * Entries are sorted by start. Where code was replaced, entries overlap: those of
  * one start are reduced to the last, and a search steps back over a few to find
@@ -8,6 +9,7 @@
 #include "symbol/perf_map.h"
 
 #include "hosted/error.h"
+#include "hosted/foreign_entry.h"
 #include "hosted/hex.h"
 #include "hosted/sorted.h"
 #include "hosted/vector.h"
@@ -133,10 +135,14 @@ struct perf_map *perf_map_parse(const char *text, size_t size)
 
 struct perf_map *perf_map_open(int32_t pid, int64_t not_before_ns)
 {
-	char path[64];
+	char name[64];
 	struct stat st;
-	snprintf(path, sizeof path, "/tmp/perf-%" PRId32 ".map", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	int folder = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return NULL;
+	snprintf(name, sizeof name, "perf-%" PRId32 ".map", pid);
+	int fd = foreign_entry_open(folder, name, O_RDONLY);
+	close(folder);
 	if (fd < 0)
 		return NULL;
 	struct perf_map *map = NULL;

@@ -1,5 +1,5 @@
 """Files that never answer, where root's heft agent looks: a file system of the stranger's own program is mounted over a
-session file, a saved recording, a module, a debug file."""
+session file, a saved recording, a module, a debug file, a perf map."""
 
 import os
 import shutil
@@ -86,6 +86,24 @@ def test_a_recording_that_never_answers(tmp_path, public_heft, service_program):
     agent.close()
 
 
+def test_a_perf_map_of_somebody_else_that_never_answers(shared_agent):
+    """Names of a runtime's own code are in /tmp/perf-PID.map, where everybody can make a file for a process of others."""
+    agent = shared_agent
+    honest = agent.service_of(HONEST)
+    honest.do(f"jit 40 {BLOCK}")
+    path = f"/tmp/perf-{honest.pid}.map"
+    with open(path, "x"):
+        os.chown(path, STRANGER, STRANGER)
+    try:
+        with hung_mount(path) as mount:
+            for _ in range(3):
+                is_served(agent, honest, 40)
+            assert len(mount.requests()) == 1  # its beginning
+    finally:
+        os.unlink(path)
+    end_all(honest)
+
+
 def state_of(pid):
     with open(f"/proc/{pid}/stat") as stat:
         return stat.read().rsplit(")", 1)[1].split()[0]
@@ -115,7 +133,36 @@ def debug_link(folder, service_file):
     return apart
 
 
-@pytest.mark.parametrize("kind, program", [(module_itself, None), (debug_link, "linked")], ids=["module", "debuglink"])
+def split(folder, service_file):
+    """A program whose debug information is in a .dwo file beside it."""
+    for command in (["gcc", "-O1", "-g", "-gsplit-dwarf", "-c", "-o", "linked.o", PROGRAMS / "service.c"],
+                    ["gcc", "-o", "linked", "linked.o"]):
+        assert run(command, cwd=folder).returncode == 0, command
+    return folder / "linked.dwo"
+
+
+def package(folder, service_file):
+    """The same, packed: NAME.dwp is looked for before the .dwo files."""
+    split(folder, service_file)
+    made = folder / "linked.dwp"
+    os.rename(folder / "linked.dwo", made)
+    return made
+
+
+def alternate(folder, service_file):
+    """A program that names a file which has a part of its debug information (dwz)."""
+    made = debug_link(folder, service_file)
+    os.rename(made, folder / "other")
+    shutil.copy(folder / "other", made)
+    (folder / "section").write_bytes(os.fsencode(folder / "shared.debug") + b"\0" + bytes(range(20)))
+    assert run(["objcopy", "--add-section", f".gnu_debugaltlink={folder}/section", made]).returncode == 0
+    shutil.copy(folder / "other", folder / "shared.debug")
+    return folder / "shared.debug"
+
+
+@pytest.mark.parametrize("kind, program", [(module_itself, None), (debug_link, "linked"), (split, "linked"),
+                                           (package, "linked"), (alternate, "linked")],
+                         ids=["module", "debuglink", "dwo", "dwp", "debugaltlink"])
 def test_a_file_of_a_program_that_never_answers(shared_agent, tmp_path, kind, program):
     """Only the stranger's worker waits; others are served, and the agent ends when it is told to."""
     agent = shared_agent

@@ -2,6 +2,7 @@
  * its output when it is done. The blocks of `keep` are never freed.
  *
  *   keep N SIZE     "kept BYTES BLOCKS", of all so far
+ *   jit N SIZE      the same as keep, by code that it makes at run time
  *   pass N SIZE     allocates and frees at once: "passed N"
  *   workers N       forks N children; the i-th keeps i hundred blocks of 100,000 bytes: "workers PID..."
  *   spin            allocates and frees without end in a thread: "spinning"
@@ -42,11 +43,27 @@ static void answer(const char *text)
 	must(write(1, text, strlen(text)) == (ssize_t)strlen(text), "write");
 }
 
-static void keep_many(unsigned n, size_t size)
+/* A function that passes its arguments on to keep_block: no module has it. */
+static void *(*made_code(void))(size_t)
+{
+	/* push rbp; mov rbp, rsp; movabs rax, keep_block; call rax; pop rbp; ret */
+	uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8, 0,    0,    0,
+			  0,    0,    0,    0,    0,    0xff, 0xd0, 0x5d, 0xc3};
+	void *(*target)(size_t) = keep_block, *(*made)(size_t);
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(page != MAP_FAILED, "mmap");
+	memcpy(code + 6, &target, sizeof target);
+	memcpy(page, code, sizeof code);
+	memcpy(&made, &page, sizeof made);
+	return made;
+}
+
+static void keep_many(unsigned n, size_t size, void *(*allocate)(size_t))
 {
 	char text[100];
 	for (unsigned i = 0; i < n; i++) {
-		must(keep_block(size) != NULL, "malloc");
+		must(allocate(size) != NULL, "malloc");
 		kept_bytes += size;
 		kept_blocks++;
 	}
@@ -117,7 +134,9 @@ int main(void)
 	while (fgets(line, sizeof line, stdin)) {
 		pthread_t thread;
 		if (sscanf(line, "keep %u %u", &n, &size) == 2)
-			keep_many(n, size);
+			keep_many(n, size, keep_block);
+		else if (sscanf(line, "jit %u %u", &n, &size) == 2)
+			keep_many(n, size, made_code());
 		else if (sscanf(line, "pass %u %u", &n, &size) == 2)
 			pass_many(n, size);
 		else if (sscanf(line, "workers %u", &n) == 1)

@@ -1,5 +1,5 @@
-/* Looking at and opening what others may have put into a session directory (foreign_entry.h). */
-#include "session/foreign_entry.h"
+/* Looking at and opening what others may have put into a directory (foreign_entry.h). */
+#include "hosted/foreign_entry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,11 +35,11 @@ bool foreign_entry_stat(int dirfd, const char *name, struct stat *st)
 	return !(x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }
 
-int foreign_entry_open(int dirfd, const char *name)
+int foreign_entry_open(int dirfd, const char *name, int access)
 {
 	/* Who has a lease on the file would make others wait for it, as a FIFO does. */
-	const struct open_how how = {.flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK |
-					      O_NOCTTY,
+	const struct open_how how = {.flags = (unsigned)access | O_CLOEXEC | O_NOFOLLOW |
+					      O_NONBLOCK | O_NOCTTY,
 				     .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS};
 	int fd = (int)syscall(SYS_openat2, dirfd, name, &how, sizeof how);
 	return fd < 0 && is_missing(errno) ? openat(dirfd, name, (int)how.flags) : fd;
