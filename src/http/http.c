@@ -174,6 +174,14 @@ static void add_headers(struct http_connection *c, struct MHD_Response *r)
 	}
 }
 
+static void answer_full(struct http_connection *c)
+{
+	http_answer_fini(&c->answer);
+	http_answer_text(&c->answer, 503,
+			 "this server sends too much already; please take those answers first\n");
+	http_answer_header(&c->answer, "Retry-After", "5");
+}
+
 static enum MHD_Result send_answer(struct http_connection *c)
 {
 	struct http_server *s = c->server;
@@ -185,6 +193,8 @@ static enum MHD_Result send_answer(struct http_connection *c)
 		http_answer_text(a, 500, "%s\n",
 				 "heft could not make this answer: not enough memory");
 	}
+	if (!http_find_room(c, a->fixed ? 0 : a->bytes))
+		answer_full(c);
 	struct MHD_Response *r = response_of(c);
 	if (!r)
 		return MHD_NO;
@@ -283,6 +293,15 @@ static enum MHD_Result take_body(struct http_connection *c, const char *data, si
 		}
 		return c->too_much_bytes > most * PATIENCE ? MHD_NO : MHD_YES;
 	}
+	size_t needed = c->body_bytes + bytes + 1;
+	if (needed > c->body_capacity && !http_find_room(c, 2 * needed)) { /* as it will grow */
+		free(c->body);
+		c->body = NULL;
+		c->body_bytes = c->body_capacity = 0;
+		answer_full(c);
+		c->state = READY;
+		return MHD_YES;
+	}
 	if (!array_reserve(c->body, c->body_bytes, c->body_capacity, bytes + 1))
 		return MHD_NO;
 	memcpy(c->body + c->body_bytes, data, bytes);
@@ -352,6 +371,7 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **own,
 		c->drop(c->kept);
 	pthread_mutex_lock(&s->lock);
 	if (c->client) {
+		http_leave_room_locked(c->client);
 		c->client->asking = false;
 		c->client->answered = true;
 		c->client->reading = !c->client->refused;

@@ -50,7 +50,8 @@ static void set_address(struct client *k, const void *from)
 	const struct sockaddr_in *v4 = from;
 	const struct sockaddr_in6 *v6 = from;
 	if (k->door->local)
-		k->address = (struct http_address){.family = AF_UNIX, .number = k->peer.uid};
+		k->address = (struct http_address){
+			.family = AF_UNIX, .number = k->peer.uid, .user = k->peer.uid + 1ull};
 	else if (any && any->sa_family == AF_INET)
 		set_v4(&k->address, ntohl(v4->sin_addr.s_addr));
 	else if (any && any->sa_family == AF_INET6)

@@ -1,5 +1,5 @@
 /* Inside src/http: the server, its clients and their requests, for http.c (the network), http_clients.c
- * (connections), http_work.c (threads that make answers) and http_admit.c (which requests are allowed). */
+ * (connections), http_room.c (memory), http_work.c (threads that make answers) and http_admit.c (which requests are allowed). */
 #ifndef HEFT_HTTP_HTTP_STATE_H
 #define HEFT_HTTP_HTTP_STATE_H
 
@@ -53,6 +53,7 @@ struct client {
 	bool asking;  /* a request has begun */
 	bool reading; /* ... or may begin, and is not complete */
 	uint64_t since_ns, deadline_ns;
+	uint64_t holds_bytes; /* of memory: the body of its request, or the answer that it takes */
 };
 
 enum state {
@@ -139,6 +140,12 @@ void http_client_begins(struct http_door *d, struct MHD_Connection *mhd, void **
 void http_client_ends(struct client *k); /* NULL is nothing */
 /* Ends the connection of a client that is still sending, with 503. */
 void http_turn_away_locked(struct client *k);
+
+/* ---- http_room.c */
+
+/* Whether this client may hold so many bytes now, instead of what it held. True: it holds them, until http_leave_room. */
+bool http_find_room(struct http_connection *c, uint64_t bytes);
+void http_leave_room_locked(struct client *k);
 
 /* ---- http_tls.c */
 

@@ -9,8 +9,8 @@ import pytest
 
 from harness import REPOSITORY, run, start, wait_until
 from live_harness import fetch, session_env
-from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, forge, of_same_length,  # noqa: F401
-                       replace_in_log, service_program, shared_agent)
+from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, forge, name,  # noqa: F401
+                       of_same_length, replace_in_log, service_program, shared_agent, status_of)
 
 pytestmark = NEED_ROOT
 
@@ -271,3 +271,63 @@ while time.monotonic() < end:
         seen += 1
     flood.communicate()
     assert seen > 1
+
+
+# Asks for something on many connections and takes no more than the status of each answer. argv: host, port, path, how many.
+# Prints how many were answered with which status, and stays.
+TAKES_NOTHING = """
+import collections, select, socket, sys, time
+host, port, path, count = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+held = []
+for i in range(count):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.connect((host, port))
+    s.sendall(b"GET %s HTTP/1.1\\r\\nHost: %s:%d\\r\\n\\r\\n" % (path.encode(), host.encode(), port))
+    held.append(s)
+seen = collections.Counter()
+for s in held:
+    s.settimeout(60)
+    seen[s.recv(12).split()[1].decode()] += 1
+print(*(f"{k}:{v}" for k, v in sorted(seen.items())), flush=True)
+time.sleep(60)
+"""
+
+
+def shown_in_time(agent, pid):
+    try:
+        return shown(agent, pid)
+    except OSError:  # no answer within 30 s
+        return None
+
+
+def test_large_answers_that_nobody_takes(both, compiled):
+    """A profile of 10 MB, asked for on 80 connections: the server would hold it 80 times, for ten minutes."""
+    agent, stranger = both
+    forger = compiled("forge_session.c", flags=[f"-I{REPOSITORY}/src"])
+    assert run([forger, agent.session_file(stranger), 60, 2600], preexec_fn=become(STRANGER)).returncode == 0
+    text = wait_until(lambda: shown_in_time(agent, stranger.pid), what="the profile")
+    assert 8 << 20 < len(text) < 20 << 20, len(text)
+    server, = (pid for pid in agent.pids()[1:] if name(pid) == "heft-server")
+    before = own_memory(server)
+    host, port = agent.url.split("/")[2].split(":")
+    taker = start(["/usr/bin/python3", "-c", TAKES_NOTHING, host, port, f"/debug/pprof/{stranger.pid}/heap?debug=1", 80],
+                  preexec_fn=become(STRANGER))
+    try:
+        seen = dict(pair.split(b":") for pair in taker.stdout.readline().split())
+        late = agent.service_of(HONEST)
+        late.do(f"keep 11 {BLOCK}")
+        assert agent.holds(late, 11)
+        end_all(late)
+        grown = own_memory(server) - before
+        most = (256 << 20) // len(text) + 4  # some fit into the kernel's buffers
+        assert 1 <= int(seen[b"200"]) <= most and int(seen[b"503"]) >= 80 - most, (seen, len(text))
+        assert grown < 512 << 20, grown  # copies on their way are not counted
+    finally:
+        taker.kill()
+        taker.communicate()
+    assert wait_until(lambda: shown_in_time(agent, stranger.pid), what="the profile again")
+
+
+def own_memory(pid):
+    return int(status_of(pid)["RssAnon"].split()[0]) << 10

@@ -214,6 +214,74 @@ static void wait_for_connections(unsigned n)
 	assert_int_equal(open_connections(), n);
 }
 
+/* The status of the next answer, of which nothing else is taken. */
+static int first_status(int fd)
+{
+	char line[13] = "";
+	size_t got = 0;
+	for (ssize_t n; got < 12 && (n = client_read(fd, line + got, 12 - got)) > 0;)
+		got += (size_t)n;
+	return atoi(line + (got > 9 ? 9 : got));
+}
+
+/* Who asks for large answers and does not take them does not fill the memory: one user has half of 512 MiB. */
+TEST(test_answers_that_nobody_takes)
+{
+	start((struct http_options){0});
+	int fds[20], taken = 0, full = 0;
+	for (int i = 0; i < 20; i++) {
+		fds[i] = client_connect(port);
+		client_send(fds[i], "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+		int status = first_status(fds[i]);
+		taken += status == 200;
+		full += status == 503;
+	}
+	assert_int_equal(taken, 8);
+	assert_int_equal(full, 12);
+	assert_alive(); /* small ones go on */
+	for (int i = 0; i < 20; i++)
+		close(fds[i]);
+	wait_for_connections(1);
+	assert_int_equal(status_of("GET /large", "", ""), 200);
+	stop();
+}
+
+/* The same of requests that never end. */
+TEST(test_bodies_that_never_end)
+{
+	enum { BODY = 40 << 20 };
+	char *body = calloc(1, BODY);
+	assert_non_null(body);
+	start((struct http_options){.limits = {.body_bytes = BODY}});
+	char head[200];
+	snprintf(head, sizeof head,
+		 "POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", BODY + 1);
+	int fds[12], refused = 0;
+	for (int i = 0; i < 12; i++) {
+		fds[i] = client_connect(port);
+		client_send(fds[i], head);
+		for (size_t sent = 0; sent < BODY;) {
+			ssize_t n = send(fds[i], body + sent, BODY - sent, MSG_NOSIGNAL);
+			if (n <= 0)
+				break;
+			sent += (size_t)n;
+		}
+		assert_alive();
+	}
+	for (int i = 0; i < 12; i++) { /* the last byte */
+		client_send(fds[i], "b");
+		int status = first_status(fds[i]);
+		assert_true(status == 413 || status == 503);
+		refused += status == 503;
+		close(fds[i]);
+	}
+	assert_in_range(refused, 6, 10); /* a buffer of 64 MiB each, as they grow in steps */
+	wait_for_connections(1);
+	assert_alive();
+	stop();
+	free(body);
+}
+
 TEST(test_idle_and_stalled)
 {
 	start((struct http_options){.limits = {.idle_ms = 300, .request_ms = 300}});
