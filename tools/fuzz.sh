@@ -34,8 +34,11 @@ fi
 mkdir -p "$build/found"
 failed=
 for target in "$@"; do
-	seeds=tests/fuzz/corpus/$target
-	[ "$target" = trace_reader ] && seeds=tests/fuzz/corpus/trace
+	case $target in # some share a corpus
+	trace_reader) seeds=tests/fuzz/corpus/trace ;;
+	eh_frame_index) seeds=tests/fuzz/corpus/cfi ;;
+	*) seeds=tests/fuzz/corpus/$target ;;
+	esac
 	mkdir -p "$build/corpus/$target"
 	echo "fuzz: $target for $seconds s"
 	if ! "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 \

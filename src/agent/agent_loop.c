@@ -402,6 +402,11 @@ static int open_dir(struct supervisor *a, struct heft_error *err)
 				 "Its owner could replace what the agent reads there. --dir names "
 				 "another directory.",
 				 a->o->dir);
+	if (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "others may remove programs' files from the session directory %s\n"
+				 "chmod +t %s lets everybody remove only their own.",
+				 a->o->dir, a->o->dir);
 	if (flock(a->dir.fd, LOCK_EX | LOCK_NB))
 		return heft_fail(
 			err, HEFT_EREFUSED,

@@ -190,6 +190,7 @@ void http_admit(struct http_connection *c, const char *method, const char *path)
 {
 	if (!well_formed(c))
 		return;
+	c->request.sender = http_sender(c->client);
 	find_route(c, method, path);
 	if (c->route && !may_ask(c))
 		c->route = NULL;

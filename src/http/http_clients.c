@@ -11,6 +11,7 @@
  * Whoever can use one address can often use its neighbours. So an IPv6 network of 64 bits counts as one
  * address, and so do all IPv4 loopback addresses but 127.0.0.1. On the Unix socket a user is an address, and within the
  * machine each user of an address counts apart, if the kernel tells. */
+#include "hosted/hash_index.h"
 #include "http/http_state.h"
 
 #include <arpa/inet.h>
@@ -65,6 +66,13 @@ bool http_same_address(const struct client *a, const struct client *b)
 {
 	return a->door == b->door && a->address.family == b->address.family &&
 	       a->address.number == b->address.number && a->address.user == b->address.user;
+}
+
+uint64_t http_sender(const struct client *k)
+{
+	if (k->address.user)
+		return k->address.user;
+	return hash_mix((uint64_t)k->address.family, k->address.number) | 1ull << 63;
 }
 
 void http_turn_away_locked(struct client *k)

@@ -6,28 +6,21 @@
  * for processes. Who has more under way gets 503. Nobody is refused while the server holds nothing, because a single
  * answer of one's own programs may be larger than that.
  *
- * Users of this machine have several addresses (all of 127.0.0.0/8, ::1, the Unix socket): here a user counts as one. */
+ * Users of this machine have several addresses (all of 127.0.0.0/8, ::1, the Unix socket): here one counts as one sender. */
 #include "http/http_state.h"
 
 #define MOST (512ull << 20)
 #define FREE_BYTES (64 * 1024) /* what everybody may hold: the limit of connections bounds it */
 
-static bool is_same(const struct client *a, const struct client *b)
-{
-	if (a->address.user || b->address.user)
-		return a->address.user == b->address.user;
-	return http_same_address(a, b);
-}
-
 bool http_find_room(struct http_connection *c, uint64_t bytes)
 {
 	struct client *k = c->client;
-	uint64_t own = 0, others = 0;
+	uint64_t own = 0, others = 0, sender = http_sender(k);
 	pthread_mutex_lock(&c->server->lock);
 	k->holds_bytes = 0;
 	if (bytes > FREE_BYTES) {
 		for (const struct client *o = c->server->clients; o; o = o->next)
-			*(is_same(o, k) ? &own : &others) += o->holds_bytes;
+			*(http_sender(o) == sender ? &own : &others) += o->holds_bytes;
 		uint64_t left = others < MOST ? MOST - others : 0;
 		bool room = own + bytes <= left / 2 || own + others == 0;
 		if (room)

@@ -141,6 +141,9 @@ void http_client_ends(struct client *k); /* NULL is nothing */
 /* Ends the connection of a client that is still sending, with 503. */
 void http_turn_away_locked(struct client *k);
 
+/* Who is at the other end: a user of this machine, whatever its addresses, or else an address. */
+uint64_t http_sender(const struct client *k);
+
 /* ---- http_room.c */
 
 /* Whether this client may hold so many bytes now, instead of what it held. True: it holds them, until http_leave_room. */

@@ -22,7 +22,7 @@
 
 enum {
 	LONGEST_SECONDS = 3600,
-	MOST_DIFFERENCES = 64,  /* at once: each holds a profile */
+	MOST_DIFFERENCES = 128, /* at once: each holds a profile; one sender has half of the rest */
 	USERS_DIFFERENCES = 16, /* ... of a user who sees only their own processes */
 	ASK_AGAIN_NS = 3000000,
 };
@@ -41,6 +41,7 @@ struct pending {
 	struct pprof_routes *r;
 	struct pending *next_difference; /* if it is counted */
 	struct http_viewer viewer;
+	uint64_t sender;
 	struct snapshot_request request;
 	struct snapshot *before, *now;
 	bool allocs, text, counted;
@@ -50,17 +51,17 @@ struct pending {
 	char *asked;         /* symbol: the addresses */
 };
 
-/* False: there are too many. Nobody but who sees everything can take them all. */
+/* False: there are too many. Nobody can take them all. */
 static bool begin_difference(struct pending *v)
 {
 	struct pprof_routes *r = v->r;
-	uint32_t all = 0, own = 0;
+	uint32_t others = 0, sent = 0, own = 0;
 	pthread_mutex_lock(&r->lock);
 	for (const struct pending *o = r->differences; o; o = o->next_difference) {
-		all++;
+		*(o->sender == v->sender ? &sent : &others) += 1;
 		own += o->viewer.sees == HTTP_SEES_UID && o->viewer.uid == v->viewer.uid;
 	}
-	v->counted = all < MOST_DIFFERENCES &&
+	v->counted = sent < (MOST_DIFFERENCES - others) / 2 &&
 		     (v->viewer.sees != HTTP_SEES_UID || own < USERS_DIFFERENCES);
 	if (v->counted) {
 		v->next_difference = r->differences;
@@ -102,6 +103,7 @@ static struct pending *pending_new(struct pprof_routes *r, const struct http_req
 	}
 	v->r = r;
 	v->viewer = q->viewer;
+	v->sender = q->sender;
 	v->request = (struct snapshot_request){
 		.of = r->snapshots, .key = key, .since_ns = q->arrived_ns};
 	return v;

@@ -1,7 +1,8 @@
 /* Opens the files that names come from: modules, debug files, .dwo, .dwp, dwz. Whoever can be profiled
  * can name any path and change what is there, so:
  *
- *  - only regular files are opened, and opening never waits (FIFO, device, file under a lease);
+ *  - only regular files are opened, and opening never waits (FIFO, file under a lease). To open a device
+ *    may do something (a watchdog begins to count), so what it is is known before;
  *  - the file is mapped, not read: debug files of gigabytes are common and a lookup touches little of
  *    them (opening one with 1 GB of strings took 0.5 s and 980 MB when it was read, and 0.1 ms and
  *    2 MB mapped). It is mapped privately, under the guard: what is cut meanwhile reads as zeros;
@@ -18,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,12 +37,33 @@ void symbol_files_elsewhere(int (*open_file)(const char *path))
 	open_elsewhere = open_file;
 }
 
+/* Opens the file that the path leads to if it is a regular one. -1: errno says why. */
+static int open_here(const char *path)
+{
+	struct stat st;
+	char found[32];
+	int file = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	if (file < 0)
+		return -1;
+	snprintf(found, sizeof found, "/proc/self/fd/%d", file);
+	if (fstat(file, &st) == 0 && !S_ISREG(st.st_mode))
+		errno = EINVAL;
+	else
+		fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 && errno == ENOENT) /* /proc is not there */
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int error = errno;
+	close(file);
+	errno = error;
+	return fd;
+}
+
 int elf_file_open_regular(const char *path)
 {
 	struct stat st;
 	int fd = open_elsewhere ? open_elsewhere(path) : -1;
 	if (fd < 0)
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		fd = open_here(path);
 	if (fd < 0 && open_for_us && (errno == EACCES || errno == ENOENT))
 		fd = open_for_us(path);
 	if (fd < 0)

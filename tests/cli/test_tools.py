@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -146,3 +147,16 @@ def test_a_skip_for_want_of_what_is_required_is_a_failure(results, reason):
 def test_a_skip_for_want_of_what_is_optional_is_counted(results, reason):
     results.skip("stage: a test", reason)
     assert (results.line(), results.reasons) == ("0 passed, 0 failed, 1 skipped", {reason: ["stage: a test"]})
+
+
+def test_fuzz_targets_are_listed_and_have_a_corpus():
+    """make fuzz begins with the corpus that the tests run; docs/fuzzing.md says what each target reads."""
+    described = (REPOSITORY / "tests" / "fuzz" / "meson.build").read_text()
+    targets = re.findall(r"^  \['(\w+)',\s*\[[^]]*\],\s*'(\w+)'", described, re.M)
+    assert len(targets) == len(list((REPOSITORY / "tests" / "fuzz").glob("fuzz_*.c"))) > 20
+    table = (REPOSITORY / "docs" / "fuzzing.md").read_text().split("## The targets")[1].split("## Hours")[0]
+    script = (REPOSITORY / "tools" / "fuzz.sh").read_text()
+    for target, corpus in targets:
+        assert f"`{target}`" in table, target
+        assert any((REPOSITORY / "tests" / "fuzz" / "corpus" / corpus).iterdir()), corpus
+        assert target == corpus or f"{target}) seeds=tests/fuzz/corpus/{corpus} ;;" in script, target

@@ -97,6 +97,28 @@ for name in names:
         pass
 """
 
+# Asks for its own profile on many connections, for differences over an hour and for whole ones, and reads nothing.
+GREEDY = """
+import os, random, socket, sys, time
+rng, end, port = random.Random(int(sys.argv[3])), time.monotonic() + float(sys.argv[2]), int(sys.argv[4])
+kept = [bytearray(300000 + i) for i in range(40)]
+held = []
+while time.monotonic() < end:
+    try:
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.bind(("127.0.0.%d" % rng.randrange(1, 250), 0))
+        s.connect(("127.0.0.1", port))
+        s.sendall(b"GET /debug/pprof/%d/%s HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n" % (
+            os.getpid(), rng.choice((b"heap?seconds=3600", b"heap?debug=1", b"allocs?seconds=1", b"symbol?0x1")), port))
+        held.append(s)
+    except OSError:
+        pass
+    if len(held) > 300:
+        held.pop(0).close()
+    time.sleep(0.005)
+"""
+
 
 class Siege:
     def __init__(self, agent, seconds):
@@ -150,7 +172,8 @@ class Siege:
     def attack(self, code, seed):
         rng = random.Random(seed)
         while not self.over():
-            program = start(["/usr/bin/python3", "-c", code, self.agent.dir, rng.random() * 8, rng.randrange(1 << 30)],
+            program = start(["/usr/bin/python3", "-c", code, self.agent.dir, rng.random() * 8, rng.randrange(1 << 30),
+                             self.agent.url.split("/")[2].split(":")[1]],
                             env=session_env(self.agent.dir, library=self.agent.library), preexec_fn=become(STRANGER))
             if code is MANGLER:
                 line = program.stdout.readline().split()
@@ -204,6 +227,7 @@ class Siege:
         threads = [threading.Thread(target=self.honest_life, args=(i,)) for i in range(50)]
         threads += [threading.Thread(target=self.attack, args=(MANGLER, 100 + i)) for i in range(6)]
         threads += [threading.Thread(target=self.attack, args=(FLOOD, 200 + i)) for i in range(2)]
+        threads += [threading.Thread(target=self.attack, args=(GREEDY, 250))]
         threads += [threading.Thread(target=self.ask_about_strangers, args=(300 + i,)) for i in range(2)]
         threads += [threading.Thread(target=self.half_requests)]
         for t in threads:
@@ -225,6 +249,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--heft", type=pathlib.Path, default=HEFT)
     arguments = parser.parse_args()
+    # What was freed is kept for AddressSanitizer alone: 256 MiB of it would hide what the supervisor has.
+    os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8:thread_local_quarantine_size_kb=64")
     where = pathlib.Path(tempfile.mkdtemp(prefix="heft-siege-"))
     where.chmod(0o755)
     public = where / "public"

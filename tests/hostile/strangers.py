@@ -38,7 +38,7 @@ class SharedAgent(Agent):
         super().__init__(where, options, heft_command=heft_command)
 
     def begin(self, options=(), env=None):
-        super().begin(options, {"XDG_CACHE_HOME": str(self.cache)})
+        super().begin(options, {"XDG_CACHE_HOME": str(self.cache), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS")})
 
     def close(self):
         super().close()

@@ -270,3 +270,44 @@ def test_a_flood_from_the_same_address(shared_agent, request_line):
     assert refused * 100 <= asked, f"{refused} of {asked}"
     assert slowest < 10  # a broken program only: a second is meant
     end_all(honest)
+
+
+# Asks for differences over an hour on many connections. argv: port, pid, how many. Prints how many were refused.
+DIFFERENCES = """
+import select, socket, sys, time
+port, pid, count = map(int, sys.argv[1:])
+held = []
+for i in range(count):
+    s = socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.%d" % (1 + i % 200), 0))
+    s.sendall(b"GET /debug/pprof/%d/heap?seconds=3600 HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n" % (pid, port))
+    held.append(s)
+end, refused = time.monotonic() + 60, 0
+while refused < count // 2 and time.monotonic() < end:
+    refused = len(select.select(held, [], [], 0.1)[0])
+print(refused, flush=True)
+time.sleep(60)
+"""
+
+
+def test_one_user_does_not_take_all_differences(shared_agent):
+    """Each seconds=N holds a profile, so there are 128 of them at once. A user has half of what the others leave, also with
+    several addresses: before, 64 of the stranger's left none to others."""
+    try:
+        if not kernel_knows_users_of_sockets():
+            pytest.skip("this kernel does not say whose a connection is")
+    except OSError:
+        pytest.skip("this kernel does not say whose a connection is")
+    agent = shared_agent
+    honest, stranger = (agent.service_of(uid) for uid in (HONEST, STRANGER))
+    for service in (honest, stranger):
+        service.do(f"keep 40 {BLOCK}")
+        assert agent.holds(service, 40)
+    port = agent.url.split("/")[2].split(":")[1]
+    takes = start(["/usr/bin/python3", "-c", DIFFERENCES, port, stranger.pid, 128], preexec_fn=become(STRANGER))
+    try:
+        assert int(takes.stdout.readline()) == 64
+        assert agent.get(f"{honest.pid}/heap?seconds=1")[0] == 200
+    finally:
+        takes.kill()
+        takes.communicate()
+    end_all(honest, stranger)

@@ -189,12 +189,12 @@ def test_a_file_of_a_program_that_never_answers(shared_agent, tmp_path, kind, pr
                 agent, stranger.pid, lambda: mount.was_asked(OPEN) or time.monotonic() > end)) for _ in range(8)]
             for thread in asking:
                 thread.start()
-            worker = agent.worker_of(STRANGER)
             wait_until(lambda: mount.was_asked(OPEN), what="somebody who opens it")
-            assert {str(pid) for pid in mount.was_asked(OPEN)} <= set(os.listdir(f"/proc/{worker}/task"))
             for _ in range(3):
                 is_served(agent, honest, 40)
                 come_and_go(agent)
+            worker = agent.worker_of(STRANGER)
+            assert {str(pid) for pid in mount.was_asked(OPEN)} <= set(os.listdir(f"/proc/{worker}/task"))
             assert state_of(worker) in "SDR" and agent.process.poll() is None
             begun = time.monotonic()
             assert agent.stop() == 0  # it does not wait for who cannot be ended

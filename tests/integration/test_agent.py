@@ -544,3 +544,15 @@ def test_a_directory_of_another_user_is_refused(tmp_path):
     os.chown(tmp_path, 65534, 65534)
     done = run([HEFT, "agent", "--dir", tmp_path, "--listen", ":0", "--output-dir", tmp_path / "out"])
     assert done.returncode == 1 and b"belongs to another user" in done.stderr
+
+
+@pytest.mark.parametrize("mode, refused", [(0o777, True), (0o770, True), (0o1777, False), (0o755, False)])
+def test_a_directory_from_which_others_may_remove_files(tmp_path, mode, refused):
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    folder.chmod(mode)
+    agent = start([HEFT, "agent", "--dir", folder, "--output-dir", tmp_path / "out", "--listen", "127.0.0.1:0"])
+    said = next((line for line in agent.stderr if b"serving" in line or b"chmod +t " in line), b"")
+    agent.terminate()
+    agent.communicate(timeout=60)
+    assert (agent.returncode, b"serving" in said) == ((1, False) if refused else (0, True)), said

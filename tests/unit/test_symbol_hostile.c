@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -124,6 +125,24 @@ TEST(test_module_is_no_file)
 		end(&a);
 	}
 	close(s);
+}
+
+/* Opening a device may do something. Who waits for a reader of a FIFO would notice one. */
+TEST(test_what_is_no_file_is_not_opened)
+{
+	shell_in(folder, "rm -f fifo && mkfifo fifo");
+	pid_t writer = fork();
+	if (writer == 0)
+		_exit(open(in_folder("fifo"), O_WRONLY) >= 0 ? 0 : 1);
+	assert_true(writer > 0);
+	usleep(300000); /* it waits */
+	struct asked a = begin("fifo", "whole");
+	assert_int_equal(a.state, SYMBOL_MISSING);
+	end(&a);
+	usleep(100000);
+	assert_int_equal(waitpid(writer, NULL, WNOHANG), 0);
+	kill(writer, SIGKILL);
+	waitpid(writer, NULL, 0);
 }
 
 TEST(test_debug_link_is_a_fifo)
