@@ -179,7 +179,7 @@ def test_from_the_allocations_up_what_is_small_is_counted(tmp_path):
 
 
 @needs_valgrind
-@pytest.mark.parametrize("form", ["csv", "massif", "pprof"])
+@pytest.mark.parametrize("form", ["csv", "json", "massif", "pprof"])
 def test_a_long_name_is_not_written_letter_by_letter(tmp_path, form):
     """A name of 12,000 characters, and 400 lines of its function: 4.8 MB in a form that shows it each time, and CSV shows it
     three times (function, first user function, stack). Letter by letter took 90 to 550 instructions a byte."""
