@@ -126,7 +126,7 @@ class Siege:
         self.end = time.monotonic() + seconds
         self.seconds = seconds
         self.problems, self.latencies = [], []
-        self.honest = self.saved_checks = self.attacks = 0
+        self.honest = self.again = self.attacks = 0
         self.lock = threading.Lock()
         self.strangers = set()
 
@@ -155,14 +155,21 @@ class Siege:
 
     def watch(self, service, n, rng):
         limit = time.monotonic() + 30
+        want = f"heap profile: {n}: {n * BLOCK} ".encode()
+        before = False  # who had this number
         while True:  # it is found within a moment
             begun = time.monotonic()
             status, body = self.agent.get(f"{service.pid}/heap?debug=1")
             took = time.monotonic() - begun
-            if status == 200 or time.monotonic() > limit:
+            if body.startswith(want) or time.monotonic() > limit:
                 break
+            if status == 200 and not before:  # until then its number is that of one that has ended, or nobody's
+                before = f"process {service.pid} (" in self.agent.log()
+                if not before:
+                    break
             time.sleep(0.05)
-        want = f"heap profile: {n}: {n * BLOCK} ".encode()
+        with self.lock:
+            self.again += before
         if status != 200 or not body.startswith(want):
             self.problem(f"process {service.pid}: {status} {body[:120]!r}, not {want!r}")
         with self.lock:
@@ -268,6 +275,7 @@ def main():
         if "ERROR: AddressSanitizer" in line or "runtime error" in line:
             siege.problem(line)
     latencies = sorted(siege.latencies)
+    print(f"{siege.again} had the number of a program that had ended, which was shown until they were found")
     print(f"{siege.honest} honest programs, {siege.attacks} attacks, {failures} workers failed ({for_honest} honest)")
     if latencies:
         print(f"answers: median {statistics.median(latencies):.3f} s, 99 % {latencies[int(len(latencies) * .99)]:.3f} s, "

@@ -1,7 +1,7 @@
 /* Writes over a session file what costs its reader most, as a hostile program can: thousands of modules, a million
  * nodes, and sites at the ends of very deep stacks.
  *
- *	forge_session FILE DEPTH SITES */
+ *	forge_session FILE DEPTH SITES [MODULES] */
 #include "wire/samples.h"
 
 #include <fcntl.h>
@@ -12,10 +12,10 @@
 
 enum { LEAVES = 150000 };
 
-static void fill_log(struct wire_session *s)
+static void fill_log(struct wire_session *s, uint64_t modules)
 {
 	size_t at = 0;
-	for (uint64_t i = 0;; i++) {
+	for (uint64_t i = 0; i < modules; i++) {
 		char path[40];
 		size_t length = (size_t)snprintf(path, sizeof path, "/nowhere/m%llu.so",
 						 (unsigned long long)i);
@@ -46,7 +46,7 @@ static void set_node(struct wire_session *s, uint32_t i, uint64_t pc, uint32_t p
 
 int main(int argc, char **argv)
 {
-	int fd = argc == 4 ? open(argv[1], O_RDWR) : -1;
+	int fd = argc >= 4 ? open(argv[1], O_RDWR) : -1;
 	void *base = fd < 0 ? MAP_FAILED
 			    : mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 				   0);
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 	uint32_t depth = (uint32_t)atoi(argv[2]), sites = (uint32_t)atoi(argv[3]), made = 0;
 	struct wire_session s = wire_session_at(base);
 	const uint32_t leaf = WIRE_NODES - LEAVES;
-	fill_log(&s);
+	fill_log(&s, argc > 4 ? strtoull(argv[4], NULL, 10) : UINT64_MAX);
 	for (uint32_t i = 1; i < leaf; i++)
 		set_node(&s, i, 0x10000000 + (uint64_t)i * 160, i % depth ? i - 1 : 0,
 			 WIRE_NODE_PRESENT | WIRE_NODE_EXACT);
