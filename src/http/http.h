@@ -37,7 +37,7 @@ struct http_request {
 	const char *query;   /* the whole query as it was sent, not decoded; "": none */
 	uint64_t arrived_ns; /* monotonic_ns() when the whole request had arrived */
 	struct http_viewer viewer;
-	uint64_t sender; /* the same for all connections of a user of this machine, or of an address */
+	uint64_t sender; /* one number for a user of this machine, or for an address */
 };
 /* The decoded value of a query parameter; "" if it has no value; NULL: it is not there. */
 const char *http_query(const struct http_request *q, const char *name);
