@@ -16,6 +16,8 @@
 #include "cli/selection.h"
 #include "cli/top_command.h"
 #include "findings/finding.h"
+#include "ledger/ledger_take.h"
+#include "report/report_ledger.h"
 #include "hosted/end_words.h"
 #include "hosted/name_words.h"
 #include "hosted/program_name.h"
@@ -39,6 +41,7 @@
 enum {
 	JUDGED_EVENTS = 2000000, /* with more, findings for each process take too long for a view */
 	ROWS_SHOWN = 20,
+	LEDGER_ROWS = 3, /* of a section */
 	WIDTH_WITHOUT_TERMINAL = 100,
 	SNAPSHOTS = 10000,
 	QUIET_S = 10 /* a recorder writes about once a second */
@@ -319,6 +322,43 @@ static int snapshot(void *ctx, char *path, size_t size, struct heft_error *err)
 	return rc;
 }
 
+/* Whether the process is the one that the view shows: a recording from earlier may name one that is another now. */
+static bool is_shown(const struct top *t, const struct top_place *place)
+{
+	char path[PATH_MAX];
+	struct heft_error ignored = {0};
+	struct stat here, there;
+	return t->held || (recording_of(place->pid, path, sizeof path, &ignored) == 0 &&
+			   stat(path, &there) == 0 && stat(place->path, &here) == 0 &&
+			   here.st_dev == there.st_dev && here.st_ino == there.st_ino);
+}
+
+static char *ledger(void *ctx, size_t width, struct heft_error *err)
+{
+	struct top *t = ctx;
+	struct top_place place;
+	struct ledger l;
+	char *text = NULL;
+	size_t size;
+	pthread_mutex_lock(&t->place.lock);
+	place = t->place;
+	pthread_mutex_unlock(&t->place.lock);
+	if (!place.pid || !is_shown(t, &place)) {
+		heft_fail(err, HEFT_ENOTFOUND, "the process does not run any more");
+		return NULL;
+	}
+	if (ledger_take(&l, place.pid, err))
+		return NULL;
+	FILE *out = open_memstream(&text, &size);
+	const struct report_ledger_options options = {.limit = LEDGER_ROWS, .width = width};
+	if (out) {
+		report_ledger_text(out, &l, &options);
+		fclose(out);
+	}
+	ledger_fini(&l);
+	return text;
+}
+
 /* ---- once */
 
 static void print_next(FILE *out, const char *path)
@@ -400,6 +440,7 @@ static int show_live(struct top *t, struct heft_error *err)
 		.snapshot = snapshot,
 		.kill = kill_command,
 		.output = output,
+		.ledger = ledger,
 	};
 	const struct top_state_options options = {
 		.utf8 = cli_is_utf8(),

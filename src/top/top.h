@@ -168,6 +168,7 @@ enum top_action {
 	TOP_SNAPSHOT,
 	TOP_SELECT, /* load again: another thread was chosen */
 	TOP_OUTPUT, /* fetch the program's output */
+	TOP_LEDGER, /* look where the process's memory is, now */
 };
 
 struct top_state;
@@ -193,6 +194,8 @@ void top_state_ended(struct top_state *s, const char *words);
 void top_state_age(struct top_state *s, uint64_t age_ns);
 void top_state_output(struct top_state *s, char *text); /* the program's last lines; takes them */
 bool top_state_shows_output(const struct top_state *s);
+/* Where the process's memory is, in lines of text; takes them. NULL: not known. */
+void top_state_ledger(struct top_state *s, char *text);
 /* Makes the lines of the screen, exactly `height`. *cursor is the one to highlight, or SIZE_MAX. */
 int top_state_draw(struct top_state *s, size_t width, size_t height, struct top_lines *out,
 		   size_t *cursor);
@@ -227,6 +230,8 @@ struct top_source {
 	void (*kill)(void *ctx);
 	char *(*output)(
 		void *ctx); /* its last lines, free() them; NULL: the output goes elsewhere */
+	/* Where the resident memory of the process is now, in lines of text; free() them. NULL: not known; err says why. */
+	char *(*ledger)(void *ctx, size_t width, struct heft_error *err);
 };
 enum top_result { TOP_RESULT_QUIT, TOP_RESULT_DETACHED };
 /* Shows the view until the user quits. TOP_RESULT_*, or a negative code. */

@@ -23,6 +23,7 @@ static const char *const help[] = {
 	"m       mark: growth from here; again: remove it",
 	"x       snapshot: the recording so far as a file",
 	"space   pause and go on",
+	"l       ledger: where the resident memory is, now",
 	"o       the program's output (heft top -- CMD)",
 	"w       how to open the web page",
 	"arrows, PgUp, PgDn, Home, End   move; the first",
@@ -73,6 +74,20 @@ static int overlay_output(const struct top_state *s, struct top_lines *out, size
 	return rc;
 }
 
+static int overlay_ledger(const struct top_state *s, struct top_lines *out,
+			  const struct top_look *look)
+{
+	int rc = 0;
+	for (const char *at = s->ledger ? s->ledger : ""; rc == 0 && *at;) {
+		size_t length = strcspn(at, "\n");
+		char *line = strndup(at, length);
+		rc = line ? top_frame_text(out, line, TOP_PLAIN, look) : HEFT_ENOMEM;
+		free(line);
+		at += length + (at[length] == '\n');
+	}
+	return rc;
+}
+
 static int by_allocated(const void *a, const void *b)
 {
 	const struct profile_thread *x = a, *y = b;
@@ -105,9 +120,9 @@ static int overlay_threads(const struct top_state *s, struct top_lines *out, siz
 /* Lists as many keys as fit, and always [?]. */
 static void key_words(char *text, size_t size, size_t width, const struct top_state *s)
 {
-	static const char *const words[] = {"[q]uit",       "[s]ort", "[g]roup",  "[/]filter",
-					    "[Enter]stack", "[m]ark", "[t]hread", "[x]snapshot",
-					    "[space]pause", "[w]eb",  "[o]utput"};
+	static const char *const words[] = {"[q]uit",       "[s]ort",   "[g]roup",  "[/]filter",
+					    "[Enter]stack", "[m]ark",   "[t]hread", "[x]snapshot",
+					    "[space]pause", "[l]edger", "[w]eb",    "[o]utput"};
 	size_t used = (size_t)snprintf(text, size, "[?]");
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 		if (words[i][1] == 'o' && !s->o.own_program)
@@ -271,6 +286,8 @@ int top_state_draw(struct top_state *s, size_t width, size_t height, struct top_
 		rc = overlay_help(out, &look);
 	else if (rc == 0 && s->overlay == OUTPUT)
 		rc = overlay_output(s, out, lines_free, &look);
+	else if (rc == 0 && s->overlay == LEDGER)
+		rc = overlay_ledger(s, out, &look);
 	else if (rc == 0 && s->overlay == THREADS)
 		rc = overlay_threads(s, out, lines_free, &look);
 	else if (rc == 0 && s->profile)

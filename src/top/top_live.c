@@ -256,6 +256,16 @@ static void snapshot(struct live *v)
 		top_state_say(v->state, "written: %s", path);
 }
 
+static void look_at_memory(struct live *v)
+{
+	struct heft_error err = {0};
+	char *text = v->source->ledger ? v->source->ledger(v->source->ctx, v->width, &err) : NULL;
+	if (!text)
+		top_state_say(v->state, "%.*s", (int)strcspn(err.message, "\n"),
+			      err.message[0] ? err.message : "there is no process to look at");
+	top_state_ledger(v->state, text);
+}
+
 /* TOP_GO_ON, TOP_QUIT or TOP_DETACH. */
 static enum top_action act(struct live *v, int key)
 {
@@ -265,6 +275,7 @@ static enum top_action act(struct live *v, int key)
 		loader_ask(&v->loader, v->state, paused);
 	switch (action) {
 	case TOP_SNAPSHOT: snapshot(v); break;
+	case TOP_LEDGER: look_at_memory(v); break;
 	case TOP_SELECT: loader_ask(&v->loader, v->state, true); break;
 	case TOP_KILL:
 		if (v->source->kill)

@@ -46,6 +46,7 @@ void top_state_free(struct top_state *s)
 	findings_free(s->findings);
 	profile_free(s->profile);
 	free(s->output);
+	free(s->ledger);
 	free(s);
 }
 
@@ -94,6 +95,13 @@ void top_state_output(struct top_state *s, char *text)
 {
 	free(s->output);
 	s->output = text;
+}
+
+void top_state_ledger(struct top_state *s, char *text)
+{
+	free(s->ledger);
+	s->ledger = text;
+	s->overlay = text ? LEDGER : NO_OVERLAY;
 }
 
 bool top_state_shows_output(const struct top_state *s)
@@ -342,6 +350,10 @@ enum top_action top_state_key(struct top_state *s, int key)
 		}
 		s->overlay = OUTPUT;
 		return TOP_OUTPUT;
+	case 'l':
+		if (s->ended)
+			top_state_say(s, "it has ended: heft map shows the ledgers of a recording");
+		return s->ended ? TOP_GO_ON : TOP_LEDGER;
 	case '?':
 	case 'h': s->overlay = HELP; break;
 	case TOP_KEY_ENTER: expand_row(s); break;

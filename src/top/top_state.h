@@ -6,7 +6,7 @@
 
 enum { SAMPLES = 6, TYPED = 128, POINTS = 512 };
 
-enum overlay { NO_OVERLAY, HELP, OUTPUT, THREADS };
+enum overlay { NO_OVERLAY, HELP, OUTPUT, THREADS, LEDGER };
 enum awaited { NOTHING, DATA, END };
 enum prompt { NO_PROMPT, PROMPT_FILTER, PROMPT_THREAD, PROMPT_QUIT };
 
@@ -31,7 +31,7 @@ struct top_state {
 	uint64_t age_ns;
 	enum overlay overlay;
 	enum prompt prompt;
-	char *output;
+	char *output, *ledger;
 	char message[512];
 };
 

@@ -306,6 +306,12 @@ class TestLive:
         t.until("+MARK")
         steps.tell("grow 2048")
         t.until(re.compile(r"3\.0M  \+2\.0M .*grow"))
+        if may_trace():
+            t.keys("l")
+            t.until("It stood still for")
+            t.until(re.compile(r"^heap +\d", re.M))
+            t.keys("Escape")
+            t.until_gone("It stood still for")
         t.keys("?")
         t.until("AGE p50: half of the freed blocks")
         t.keys("Escape")
