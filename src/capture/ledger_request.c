@@ -30,8 +30,8 @@ enum {
 	SLICE_MS = 20,
 	/* Without a sign of life. The recorder's heart beats every 100 ms; another process may come first. */
 	SILENT_MS = 240,
-	UNANSWERED_MS = 2000, /* at exit: it has not begun */
-	NEAR_PEAK_MS = 100,   /* the same near the peak */
+	UNANSWERED_MS = 1000, /* at exit: heft is alive, but has not begun */
+	NEAR_PEAK_MS = 100,   /* near the peak: in all */
 	FREES_LEAST = 24,     /* of the last records */
 	LONGEST_MS = 10000,
 	SMALL_PAGES =
@@ -65,12 +65,12 @@ static int ring(void)
 	return rung == 1;
 }
 
-static void wait_for_answer(struct wire_header *h, unsigned unanswered_ms)
+static void wait_for_answer(struct wire_header *h, unsigned unanswered_ms, unsigned longest_ms)
 {
 	struct wire_ledger *l = &h->ledger;
 	uint32_t progress = atomic_load(&h->progress);
 	unsigned silent = 0;
-	for (unsigned all = 0; all < LONGEST_MS; all += SLICE_MS) {
+	for (unsigned all = 0; all < longest_ms; all += SLICE_MS) {
 		const int64_t slice[2] = {0, SLICE_MS * 1000000l};
 		uint32_t state = atomic_load(&l->state), now = atomic_load(&h->progress);
 		if (state != WIRE_LEDGER_ASKED && state != WIRE_LEDGER_WORKING)
@@ -119,15 +119,18 @@ static int may_be_large(const struct wire_header *h)
 }
 
 /* Asks, unless somebody else does. Returns when there is an answer. */
-static void ask(struct wire_header *h, enum wire_ledger_moment moment, unsigned unanswered_ms)
+static void ask(struct wire_header *h, enum wire_ledger_moment moment)
 {
+	const int exits = moment == WIRE_LEDGER_AT_EXIT;
+	const unsigned unanswered_ms = exits ? UNANSWERED_MS : NEAR_PEAK_MS;
+	const unsigned longest_ms = exits ? LONGEST_MS : NEAR_PEAK_MS;
 	uint32_t none = WIRE_LEDGER_NONE;
 	atomic_store(&h->ledger.moment, moment);
 	atomic_store(&h->ledger.tsc, arch_stamp());
 	if (!atomic_compare_exchange_strong(&h->ledger.state, &none, WIRE_LEDGER_ASKED))
-		wait_for_answer(h, unanswered_ms);
+		wait_for_answer(h, unanswered_ms, longest_ms);
 	else if (ring())
-		wait_for_answer(h, unanswered_ms);
+		wait_for_answer(h, unanswered_ms, longest_ms);
 	else
 		atomic_store(&h->ledger.state, WIRE_LEDGER_NONE);
 }
@@ -150,10 +153,10 @@ void heft_ledger_at_exit(void)
 		uint32_t done = WIRE_LEDGER_DONE;
 		/* One near the peak may be under way, in another thread. */
 		if (atomic_load(&h->ledger.moment) == WIRE_LEDGER_NEAR_PEAK) {
-			wait_for_answer(h, NEAR_PEAK_MS);
+			wait_for_answer(h, UNANSWERED_MS, LONGEST_MS);
 			atomic_compare_exchange_strong(&h->ledger.state, &done, WIRE_LEDGER_NONE);
 		}
-		ask(h, WIRE_LEDGER_AT_EXIT, UNANSWERED_MS);
+		ask(h, WIRE_LEDGER_AT_EXIT);
 	}
 	errno = saved;
 }
@@ -175,6 +178,6 @@ void heft_ledger_watch(struct heft_thread *t)
 	if (!h || !t->chunk || !shrinks(t) || !may_ask(h) ||
 	    !atomic_compare_exchange_strong(&h->ledger.armed, &armed, 0) || !may_be_large(h))
 		return;
-	ask(h, WIRE_LEDGER_NEAR_PEAK, NEAR_PEAK_MS);
+	ask(h, WIRE_LEDGER_NEAR_PEAK);
 	atomic_compare_exchange_strong(&h->ledger.state, &done, WIRE_LEDGER_NONE);
 }

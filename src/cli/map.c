@@ -9,6 +9,7 @@
 #include "ledger/ledger_take.h"
 #include "model_json/model_json_ledger.h"
 #include "report/report_ledger.h"
+#include "session/process.h"
 #include "trace/trace.h"
 
 #include <string.h>
@@ -154,23 +155,45 @@ static int save(const struct ledger *l, const struct map_options *o, struct heft
 	return rc;
 }
 
-/* The command line of the process that a ledger is of */
+/* The process that a ledger is of; NULL: it is not known. */
+static const struct trace_process *process_of(const struct trace_contents *c,
+					      const struct ledger *l)
+{
+	const struct trace_process *found = NULL;
+	for (uint32_t i = 0; i < c->process_count; i++)
+		if (c->processes[i].pid == l->pid && c->processes[i].start_ns <= l->time_ns)
+			found = &c->processes[i];
+	return found;
+}
+
 static void recorded_command(const struct trace_contents *c, const struct ledger *l, char *text,
 			     size_t size)
 {
-	char *const *argv = c->meta.argv;
-	uint32_t argc = c->meta.argc;
-	for (uint32_t i = 0; i < c->process_count; i++)
-		if (c->processes[i].pid == l->pid && c->processes[i].start_ns <= l->time_ns &&
-		    c->processes[i].argc) {
-			argv = c->processes[i].argv;
-			argc = c->processes[i].argc;
-		}
+	const struct trace_process *p = process_of(c, l);
+	bool own = p && p->argc;
+	char *const *argv = own ? p->argv : c->meta.argv;
+	uint32_t argc = own ? p->argc : c->meta.argc;
 	*text = 0;
 	for (uint32_t i = 0; i < argc; i++) {
 		size_t used = strlen(text);
 		snprintf(text + used, size - used, "%s%s", i ? " " : "", argv[i]);
 	}
+}
+
+/* How the process ended, if there is no ledger of its end. The end's time, or 0. */
+static uint64_t end_without_ledger(const struct trace_contents *c, const struct ledger *l,
+				   char *text, size_t size)
+{
+	const struct trace_process *p = process_of(c, l);
+	*text = 0;
+	for (size_t i = 0; i < c->ledger_count; i++)
+		if (c->ledgers[i].pid == l->pid &&
+		    (c->ledgers[i].moment == LEDGER_EXIT || c->ledgers[i].moment == LEDGER_REQUEST))
+			return 0;
+	if (!p || p->end == TRACE_END_RUNNING || p->end == TRACE_END_DETACHED)
+		return 0;
+	process_end_words(p, text, size);
+	return p->end_ns;
 }
 
 /* The largest one as a table, the others in a line each. */
@@ -179,11 +202,14 @@ static void write_texts(const struct trace_contents *c, const struct ledger *led
 {
 	char command[COMMAND_BYTES];
 	const struct ledger *l = ledger_largest(ledgers, count);
-	const struct report_ledger_options options = {.command = command,
-						      .limit = o->limit ? o->limit : ROWS,
-						      .width = cli_width(stdout),
-						      .recorded = l->moment != LEDGER_REQUEST ||
-								  c->events};
+	char ended[200];
+	const struct report_ledger_options options = {
+		.command = command,
+		.limit = o->limit ? o->limit : ROWS,
+		.width = cli_width(stdout),
+		.recorded = l->moment != LEDGER_REQUEST || c->events,
+		.ended = ended,
+		.end_ns = end_without_ledger(c, l, ended, sizeof ended)};
 	recorded_command(c, l, command, sizeof command);
 	report_ledger_text(stdout, l, &options);
 	putchar('\n');
@@ -193,19 +219,33 @@ static void write_texts(const struct trace_contents *c, const struct ledger *led
 	report_ledger_list(stdout, ledgers, count, l);
 }
 
-/* The ledgers that were asked for; their lines are the reader's. NULL: no memory. */
+static void free_ledgers(struct ledger *ledgers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		ledger_fini(&ledgers[i]);
+	free(ledgers);
+}
+
+/* Copies of the ledgers that were asked for. NULL: no memory. */
 static struct ledger *choose_ledgers(const struct trace_contents *c, const struct map_options *o,
 				     size_t *count)
 {
 	struct ledger *chosen = calloc(c->ledger_count + 1, sizeof *chosen);
+	int rc = 0;
 	*count = 0;
-	for (size_t i = 0; i < c->ledger_count && chosen; i++) {
+	for (size_t i = 0; i < c->ledger_count && chosen && !rc; i++) {
 		const struct ledger *l = &c->ledgers[i];
-		if ((!o->pid || l->pid == o->pid) &&
-		    (!o->moment || !strcmp(o->moment, ledger_moment_name(l->moment))))
-			chosen[(*count)++] = *l;
+		if ((o->pid && l->pid != o->pid) ||
+		    (o->moment && strcmp(o->moment, ledger_moment_name(l->moment)) != 0))
+			continue;
+		rc = ledger_copy(&chosen[*count], l);
+		*count += !rc;
 	}
-	return chosen;
+	if (!rc)
+		return chosen;
+	free_ledgers(chosen, *count);
+	*count = 0;
+	return NULL;
 }
 
 static int show_events(const char *path, struct trace_reader *r, const struct map_options *o,
@@ -223,31 +263,41 @@ static int show_events(const char *path, struct trace_reader *r, const struct ma
 	return o->json ? write_json(NULL, 0, r, o, err) : map_events_text(stdout, r, &calls, err);
 }
 
-static int show_ledgers(const char *path, struct trace_reader *r, const struct map_options *o,
-			struct heft_error *err)
+static int show_chosen(const char *path, struct trace_reader *r, const struct ledger *chosen,
+		       size_t count, const struct map_options *o, struct heft_error *err)
 {
 	const struct trace_contents *c = trace_reader_contents(r);
-	size_t count;
-	struct ledger *chosen = choose_ledgers(c, o, &count);
-	int rc = 0;
-	if (!chosen)
-		rc = heft_fail(err, HEFT_ENOMEM, "no memory for the ledgers");
-	else if (o->json && (count || c->mappings))
-		rc = write_json(chosen, count, r, o, err);
-	else if (!c->ledger_count)
-		rc = heft_fail(
+	if (o->json && (count || c->mappings))
+		return write_json(chosen, count, r, o, err);
+	if (!c->ledger_count)
+		return heft_fail(
 			err, HEFT_EREFUSED,
-			"%s has no ledger: it was recorded without --ledger, or its programs had "
-			"less than 1 MiB of heap, or did not end by exit%s",
+			"%s has no ledger: it is sampled or was recorded with --no-ledger, or its "
+			"programs had less than 1 MiB of heap, or ended at once in another way "
+			"than "
+			"by exit%s",
 			path, c->mappings ? "\n--events shows what they mapped" : "");
-	else if (!count)
-		rc = heft_fail(err, HEFT_EREFUSED, "%s has no such ledger; it has %zu others", path,
-			       c->ledger_count);
-	else if (o->csv)
+	if (!count)
+		return heft_fail(err, HEFT_EREFUSED, "%s has no such ledger; it has %zu others",
+				 path, c->ledger_count);
+	if (o->csv)
 		report_ledger_csv(stdout, chosen, count);
 	else
 		write_texts(c, chosen, count, o);
-	free(chosen);
+	return 0;
+}
+
+static int show_ledgers(const char *path, struct trace_reader *r, const struct map_options *o,
+			struct heft_error *err)
+{
+	size_t count;
+	struct ledger *chosen = choose_ledgers(trace_reader_contents(r), o, &count);
+	if (!chosen)
+		return heft_fail(err, HEFT_ENOMEM, "no memory for the ledgers");
+	int rc = map_events_name_lines(chosen, count, r, err);
+	if (!rc)
+		rc = show_chosen(path, r, chosen, count, o, err);
+	free_ledgers(chosen, count);
 	return rc;
 }
 

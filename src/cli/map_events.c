@@ -4,6 +4,7 @@
 #include "cli/map_events.h"
 
 #include "cli/cli.h"
+#include "hosted/error.h"
 #include "hosted/name_words.h"
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
@@ -12,6 +13,7 @@
 #include "profile/trace_mapped.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -124,6 +126,15 @@ static const struct profile_frame *user_frame(const struct profile *p, const str
 	return node == PROFILE_NONE ? NULL : &p->stacks.frames[p->stacks.nodes[node].frame];
 }
 
+static void who_words(char *text, size_t size, const struct profile_frame *f)
+{
+	if (f->file && f->line)
+		snprintf(text, size, "%s (%s:%" PRIu32 ")", f->function, path_file(f->file),
+			 f->line);
+	else
+		snprintf(text, size, "%s", f->function);
+}
+
 static void print_line(struct listing *l, const struct trace_mapping *m, int32_t pid)
 {
 	char what[WORDS_BYTES], bytes[WORDS_BYTES], who[512] = "?";
@@ -142,11 +153,8 @@ static void print_line(struct listing *l, const struct trace_mapping *m, int32_t
 		call_names[m->call], bytes, what);
 	if (l->several)
 		fprintf(l->out, "%7" PRId32 " ", pid);
-	if (f && f->file && f->line)
-		snprintf(who, sizeof who, "%s (%s:%" PRIu32 ")", f->function, path_file(f->file),
-			 f->line);
-	else if (f)
-		snprintf(who, sizeof who, "%s", f->function);
+	if (f)
+		who_words(who, sizeof who, f);
 	words_print_fit(l->out, who,
 			width > BEFORE_WHO + LEAST_WHO ? width - BEFORE_WHO : LEAST_WHO);
 	putc('\n', l->out);
@@ -220,6 +228,49 @@ int map_events_text(FILE *out, struct trace_reader *r, const struct map_events_o
 		fprintf(out, "%s mapped when most was, %s when the program ended\n",
 			words_bytes(l.p->totals.mapped_bytes).text,
 			words_bytes(l.p->totals.mapped_left_bytes).text);
+	profile_free(l.p);
+	return rc;
+}
+
+/* ---- lines of ledgers */
+
+/* Memory that one call has mapped has no other name yet; of an allocator the name stays. */
+static int name_line(const struct listing *l, struct ledger_line *line)
+{
+	const struct profile_site *s = line->site ? site_of(l, line->site - 1) : NULL;
+	const struct profile_frame *f = user_frame(l->p, s);
+	char who[512], name[600];
+	line->site = s ? s->id : 0;
+	if (!f || line->kind != LEDGER_ANONYMOUS)
+		return 0;
+	who_words(who, sizeof who, f);
+	snprintf(name, sizeof name, "mapped by %s", who);
+	char *copy = strdup(name);
+	if (!copy)
+		return HEFT_ENOMEM;
+	free(line->name);
+	line->name = copy;
+	return 0;
+}
+
+int map_events_name_lines(struct ledger *ledgers, size_t count, struct trace_reader *r,
+			  struct heft_error *err)
+{
+	static const struct map_events_options all = {0};
+	struct listing l = {.o = &all};
+	bool any = false;
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < ledgers[i].count; k++)
+			any |= ledgers[i].items[k].site != 0;
+	if (!any)
+		return 0;
+	int rc = load_sites(&l, r, err);
+	for (size_t i = 0; i < count; i++) {
+		for (size_t k = 0; k < ledgers[i].count && !rc; k++)
+			rc = name_line(&l, &ledgers[i].items[k]);
+		ledger_join(&ledgers[i]);
+		ledger_sort(&ledgers[i]);
+	}
 	profile_free(l.p);
 	return rc;
 }

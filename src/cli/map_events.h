@@ -3,6 +3,7 @@
 #define HEFT_CLI_MAP_EVENTS_H
 
 #include "hosted/json_writer.h"
+#include "hosted/ledger.h"
 #include "trace/trace.h"
 
 #include <stdio.h>
@@ -17,6 +18,9 @@ struct map_events_options {
 /* A line for each call. */
 int map_events_text(FILE *out, struct trace_reader *r, const struct map_events_options *o,
 		    struct heft_error *err);
+/* Names lines of the ledgers of this recording by who mapped the memory, and gives them numbers of "sites". */
+int map_events_name_lines(struct ledger *ledgers, size_t count, struct trace_reader *r,
+			  struct heft_error *err);
 /* "mappings": [], "sites": [] of those calls. */
 int map_events_json(struct json_writer *w, struct trace_reader *r,
 		    const struct map_events_options *o, struct heft_error *err);

@@ -86,8 +86,14 @@ int record_verb_set(void *ctx, const struct cli_option *option, const char *valu
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;
 	case CLI_OPT_QUIET: r->quiet = true; break;
-	case CLI_OPT_LEDGER: r->ledger = true; break;
-	case CLI_OPT_NO_LEDGER: r->ledger = false; break;
+	case CLI_OPT_LEDGER:
+		r->o.all_ledgers = true;
+		r->no_ledger = false;
+		break;
+	case CLI_OPT_NO_LEDGER:
+		r->no_ledger = true;
+		r->o.all_ledgers = false;
+		break;
 	case CLI_OPT_LEDGER_EVERY: return set_time(r, option->name, value, &r->o.ledger_every_ns);
 	case CLI_OPT_LEAKS: r->o.leaks = true; break;
 	case CLI_OPT_VERBOSE: r->o.verbose = true; break;
@@ -208,6 +214,10 @@ int record_verb_check(const struct record_verb *r)
 {
 	if (!serve_options_wanted(&r->serve) && r->o.linger_ns)
 		return cli_usage_error(r->verb, "--linger needs --listen or --socket");
+	if (r->o.sample_bytes && (r->o.all_ledgers || r->o.ledger_every_ns))
+		return cli_usage_error(
+			r->verb, "a sampled program is not stopped for ledgers: 'heft map PID' "
+				 "takes one, without --ledger");
 	return serve_options_check(&r->serve, r->verb);
 }
 
@@ -233,7 +243,7 @@ int record_verb_run(struct record_verb *r, struct recorder_result *result, struc
 	}
 	r->o.set = &r->server.set;
 	r->o.keep_ended = serve_options_wanted(&r->serve);
-	if (r->ledger || r->o.leaks || r->o.ledger_every_ns)
+	if (!r->no_ledger || r->o.leaks || r->o.ledger_every_ns)
 		r->o.take_ledger = take_ledger;
 	r->o.ready = begin_to_serve;
 	r->o.ended = report_and_linger;

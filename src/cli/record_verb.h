@@ -10,7 +10,7 @@
 struct record_verb {
 	/* The program's files may be out of reach later: all names are looked up at the end, for the cache. */
 	bool keep_names;
-	bool ledger; /* --ledger */
+	bool no_ledger; /* --no-ledger */
 	const struct cli_verb *verb;
 	struct recorder_options o;
 	struct live_server server;

@@ -113,15 +113,21 @@
 		 0,                                                                                  \
 		 CLI_NO_ARG,                                                                         \
 		 NULL,                                                                               \
-		 "look where the resident memory is, near the peak and at exit (heft map FILE)",     \
+		 "look where the memory of all processes is, also of many short ones",               \
 		 false},                                                                             \
-		{CLI_OPT_NO_LEDGER, "no-ledger", 0, CLI_NO_ARG, NULL, "the opposite", true},         \
+		{CLI_OPT_NO_LEDGER,                                                                  \
+		 "no-ledger",                                                                        \
+		 0,                                                                                  \
+		 CLI_NO_ARG,                                                                         \
+		 NULL,                                                                               \
+		 "do not look where the memory is, near the peak and at exit",                       \
+		 false},                                                                             \
 		{CLI_OPT_LEDGER_EVERY,                                                               \
 		 "ledger-every",                                                                     \
 		 0,                                                                                  \
 		 CLI_ARG,                                                                            \
 		 "TIME",                                                                             \
-		 "look where it is every TIME, too (default: near the peak and at exit)",            \
+		 "look where it is every TIME, too, not only near the peak and at exit",             \
 		 false},                                                                             \
 		OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as in Go, /metrics"),     \
 		OPTION_SOCKET, OPTION_TOKEN, OPTION_HOST, OPTIONS_TLS,                               \

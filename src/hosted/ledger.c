@@ -38,9 +38,16 @@ const char *ledger_moment_name(enum ledger_moment moment)
 int ledger_add(struct ledger *l, enum ledger_kind kind, const char *name,
 	       const struct ledger_bytes *bytes, struct heft_error *err)
 {
+	return ledger_add_mapped(l, kind, name, 0, bytes, err);
+}
+
+int ledger_add_mapped(struct ledger *l, enum ledger_kind kind, const char *name, uint32_t site,
+		      const struct ledger_bytes *bytes, struct heft_error *err)
+{
 	struct ledger_line *line = NULL;
 	for (size_t i = 0; i < l->count && !line; i++)
-		if (l->items[i].kind == kind && !strcmp(l->items[i].name, name))
+		if (l->items[i].kind == kind && (!site || l->items[i].site == site) &&
+		    !strcmp(l->items[i].name, name))
 			line = &l->items[i];
 	if (!line) {
 		char *copy = strdup(name);
@@ -51,9 +58,29 @@ int ledger_add(struct ledger *l, enum ledger_kind kind, const char *name,
 		}
 		line->kind = kind;
 		line->name = copy;
+		line->site = site;
 	}
 	ledger_bytes_add(&line->bytes, bytes);
 	return 0;
+}
+
+void ledger_join(struct ledger *l)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < l->count; i++) {
+		struct ledger_line *line = &l->items[i], *same = NULL;
+		for (size_t k = 0; k < count && !same; k++)
+			if (l->items[k].kind == line->kind && !strcmp(l->items[k].name, line->name))
+				same = &l->items[k];
+		if (!same) {
+			l->items[count++] = *line;
+			continue;
+		}
+		ledger_bytes_add(&same->bytes, &line->bytes);
+		same->blocks += line->blocks;
+		free(line->name);
+	}
+	l->count = count;
 }
 
 struct ledger_bytes ledger_sum(const struct ledger *l)

@@ -57,6 +57,9 @@ struct ledger_line {
 	char *name; /* owned; it may hold names that the program chose */
 	struct ledger_bytes bytes;
 	uint64_t blocks; /* that the line is about; 0: it is not about blocks */
+	/* Of a call that mapped this memory, plus 1: a number of the recording, and in reports one of theirs. Of anonymous
+	 * memory all was mapped there, of an allocator some. 0: not known. */
+	uint32_t site;
 };
 
 /* A live block of a recorded process */
@@ -64,10 +67,17 @@ struct ledger_block {
 	uint64_t address, size_bytes, usable_bytes;
 	uint32_t site; /* of the recording */
 };
+/* Memory that a call of the recorded process has mapped */
+struct ledger_mapped {
+	uint64_t start, end;
+	uint32_t site; /* of the recording */
+};
 enum { LEDGER_OWNS = 128 };
-/* In order of address */
+typedef void ledger_block_fn(void *ctx, const struct ledger_block *block);
+/* What is known of the live blocks of a recorded process */
 struct ledger_blocks {
-	VECTOR_MEMBERS(struct ledger_block);
+	VECTOR_MEMBERS(struct ledger_block); /* for a look: all of them, in order of address */
+	VECTOR(struct ledger_mapped) mapped; /* in order of address */
 	bool about; /* calls were under way: a few blocks may be missing, or gone */
 	/* Memory of heft's own in the process */
 	struct ledger_own {
@@ -87,8 +97,11 @@ struct ledger_request {
 	bool leaks;    /* look however long it takes */
 	bool at_once;  /* not now is never: it is not tried again */
 	void *ctx;
-	/* While the process stands still. HEFT_ENOMEM. */
-	int (*list)(void *ctx, struct ledger_blocks *blocks, struct heft_error *err);
+	/* While the process stands still: finds out which blocks it has. Fills all but the list. HEFT_ENOMEM. */
+	int (*begin)(void *ctx, struct ledger_blocks *blocks, struct heft_error *err);
+	/* After that: hands over every block of that moment, in order of address, as often as it is asked. There may be
+	 * millions: they are not copied. */
+	void (*each_block)(void *ctx, ledger_block_fn *fn, void *fn_ctx);
 	/* A process that waits may go on. One that exits waits until all was looked up. Not called after a failure. */
 	void (*release)(void *ctx);
 	/* Now and then: whoever waits for the caller sees that something is done. */
@@ -117,6 +130,11 @@ struct ledger {
 /* Adds bytes to the line of this kind and name, which is made if need be. */
 int ledger_add(struct ledger *l, enum ledger_kind kind, const char *name,
 	       const struct ledger_bytes *bytes, struct heft_error *err);
+/* The same of memory with a line for each site. site: as in struct ledger_line. */
+int ledger_add_mapped(struct ledger *l, enum ledger_kind kind, const char *name, uint32_t site,
+		      const struct ledger_bytes *bytes, struct heft_error *err);
+/* Lines of the same kind and name become one. */
+void ledger_join(struct ledger *l);
 struct ledger_bytes ledger_sum(const struct ledger *l);
 /* HEFT_ENOMEM: then there is nothing in `to`. */
 int ledger_copy(struct ledger *to, const struct ledger *from);

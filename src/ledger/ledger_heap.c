@@ -119,17 +119,18 @@ static uint64_t *thread_pointers(struct ledger_taking *t)
 	return t->thread_pointers = pointers;
 }
 
+static void add_large(void *ctx, const struct ledger_block *b)
+{
+	struct ledger_taking *t = ctx;
+	if (b->size_bytes >= LARGE_LEAST)
+		(void)vector_push(&t->large, (struct older_block){b->address, b->size_bytes});
+}
+
 static void list_large(struct ledger_taking *t)
 {
 	t->large.count = 0;
-	if (!vector_reserve(&t->large, 1))
-		return;
-	for (size_t i = 0; i < t->blocks.count; i++) {
-		const struct ledger_block *b = &t->blocks.items[i];
-		if (b->size_bytes >= LARGE_LEAST)
-			(void)vector_push(&t->large,
-					  (struct older_block){b->address, b->size_bytes});
-	}
+	if (vector_reserve(&t->large, 1))
+		t->request->each_block(t->request->ctx, add_large, t);
 }
 
 static void read_heap(struct ledger_taking *t, bool still, uint64_t limit_ns)

@@ -207,6 +207,29 @@ static bool claim_behind(struct ledger_taking *t, const struct target_mapping *m
 	return fine;
 }
 
+int ledger_mapped_claim(struct ledger_taking *t, struct heft_error *err)
+{
+	static const char name[] = "mapped by the program or a library";
+	const struct target_maps *maps = &t->maps;
+	bool fine = true;
+	for (size_t p = 0; p < t->blocks.mapped.count && fine; p++) {
+		const struct ledger_mapped *piece = &t->blocks.mapped.items[p];
+		for (size_t i = count_before(k, maps->count, maps->items[k].end <= piece->start);
+		     i < maps->count && maps->items[i].start < piece->end && fine; i++) {
+			const struct target_mapping *m = &maps->items[i];
+			struct ledger_span span = {.start = m->start > piece->start ? m->start
+										    : piece->start,
+						   .end = m->end < piece->end ? m->end : piece->end,
+						   .kind = LEDGER_ANONYMOUS,
+						   .name = name,
+						   .site = piece->site + 1};
+			if (ledger_is_plain(m))
+				fine = ledger_spans_add(&t->wanted, &span);
+		}
+	}
+	return fine ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
+}
+
 int ledger_rest_claim(struct ledger_taking *t, struct heft_error *err)
 {
 	char unknown[256];

@@ -348,6 +348,14 @@ void ledger_pages_measure(struct ledger_pages *p, uint64_t start, uint64_t end,
 	}
 }
 
+bool ledger_pages_are_own(struct ledger_pages *p, uint64_t start, uint64_t end)
+{
+	const unsigned own = LEDGER_IN_MEMORY, others = LEDGER_SWAPPED | LEDGER_OF_FILE;
+	size_t i = run_at(p, start);
+	return i < p->count && p->items[i].start <= start && end <= p->items[i].end &&
+	       (p->items[i].flags & (own | others)) == own;
+}
+
 bool ledger_pages_have(struct ledger_pages *p, uint64_t at)
 {
 	size_t i = run_at(p, at);

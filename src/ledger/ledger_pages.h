@@ -48,6 +48,9 @@ void ledger_pages_fini(struct ledger_pages *p);
 /* Adds what [start, end) has; `mapped` grows by its length. Fast if places ascend. */
 void ledger_pages_measure(struct ledger_pages *p, uint64_t start, uint64_t end,
 			  struct ledger_bytes *sum);
+/* Whether all of it is in pages of the process's own that are in memory. False also if heft would have to look at more than
+ * one run of pages. Fast if places ascend. */
+bool ledger_pages_are_own(struct ledger_pages *p, uint64_t start, uint64_t end);
 /* Whether the page at an address is in memory. */
 bool ledger_pages_have(struct ledger_pages *p, uint64_t at);
 

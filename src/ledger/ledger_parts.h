@@ -72,6 +72,8 @@ int ledger_heap_lines(struct ledger_taking *t, const struct ledger_bytes *heap, 
 /* ledger_recorded.c: pages of other allocators than glibc's that have live blocks */
 /* heft's own memory in a recorded process */
 int ledger_own_claim(struct ledger_taking *t, struct heft_error *err);
+/* Copies all live blocks to t->blocks, for a look. */
+int ledger_recorded_list(struct ledger_taking *t, struct heft_error *err);
 int ledger_recorded_claim(struct ledger_taking *t, struct heft_error *err);
 /* Makes the lines of both heaps from the blocks. `arenas`: what glibc's arenas have; `others`: those pages. */
 int ledger_recorded_lines(struct ledger_taking *t, const struct ledger_bytes *arenas,
@@ -93,7 +95,9 @@ bool ledger_is_kept_stack(const struct ledger_span *s);
 int ledger_runtimes_claim(struct ledger_taking *t, struct heft_error *err);
 /* ledger_java.c; false: no memory */
 bool ledger_java_claim(struct ledger_taking *t);
-/* ledger_names.c: what nobody else has claimed */
+/* ledger_names.c: anonymous memory that a recorded call has mapped, each with its site */
+int ledger_mapped_claim(struct ledger_taking *t, struct heft_error *err);
+/* And what nobody else has claimed */
 int ledger_rest_claim(struct ledger_taking *t, struct heft_error *err);
 
 #endif

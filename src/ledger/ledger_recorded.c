@@ -37,26 +37,58 @@ int ledger_own_claim(struct ledger_taking *t, struct heft_error *err)
 	return fine ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
 }
 
+struct listing {
+	struct ledger_taking *t;
+	bool failed;
+};
+
+static void list_block(void *ctx, const struct ledger_block *b)
+{
+	struct listing *l = ctx;
+	l->failed = l->failed || !vector_push(&l->t->blocks, *b);
+}
+
+int ledger_recorded_list(struct ledger_taking *t, struct heft_error *err)
+{
+	struct listing l = {.t = t};
+	t->request->each_block(t->request->ctx, list_block, &l);
+	return l.failed ? heft_fail(err, HEFT_ENOMEM, "no memory for the blocks of a ledger") : 0;
+}
+
+/* Pages with live blocks that follow each other */
+struct claiming {
+	struct ledger_taking *t;
+	uint64_t start, end;
+	bool failed;
+};
+
+static void claim_pages(struct claiming *c)
+{
+	if (c->end && !c->failed)
+		c->failed = !ledger_claim_anonymous(c->t, c->start, c->end, LEDGER_ALLOCATOR,
+						    ledger_pages_of_blocks);
+}
+
+static void claim_block(void *ctx, const struct ledger_block *b)
+{
+	struct claiming *c = ctx;
+	uint64_t from = page_of(b->address), to = page_of(block_end(b) - 1) + LEDGER_PAGE;
+	if (from <= c->end && c->end) {
+		c->end = to > c->end ? to : c->end;
+		return;
+	}
+	claim_pages(c);
+	c->start = from;
+	c->end = to;
+}
+
 int ledger_recorded_claim(struct ledger_taking *t, struct heft_error *err)
 {
-	uint64_t start = 0, end = 0;
-	bool fine = true;
-	for (size_t i = 0; i < t->blocks.count && fine; i++) {
-		const struct ledger_block *b = &t->blocks.items[i];
-		uint64_t from = page_of(b->address), to = page_of(block_end(b) - 1) + LEDGER_PAGE;
-		if (from <= end && end) {
-			end = to > end ? to : end;
-			continue;
-		}
-		if (end)
-			fine = ledger_claim_anonymous(t, start, end, LEDGER_ALLOCATOR,
-						      ledger_pages_of_blocks);
-		start = from;
-		end = to;
-	}
-	if (end && fine)
-		fine = ledger_claim_anonymous(t, start, end, LEDGER_ALLOCATOR,
-					      ledger_pages_of_blocks);
+	struct claiming c = {.t = t};
+	if (t->request)
+		t->request->each_block(t->request->ctx, claim_block, &c);
+	claim_pages(&c);
+	bool fine = !c.failed;
 	return fine ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
 }
 
@@ -68,38 +100,58 @@ struct block_sums {
 	uint64_t blocks;
 };
 
+/* In pages of the process's own that are in memory */
+static void add_own(struct ledger_bytes *sum, uint64_t bytes)
+{
+	sum->resident += bytes;
+	sum->own += bytes;
+	sum->mapped += bytes;
+}
+
 static void measure_block(struct ledger_taking *t, const struct ledger_block *b,
 			  struct block_sums *s)
 {
 	uint64_t end = b->address + b->size_bytes;
+	if (ledger_pages_are_own(&t->pages, b->address - 8, b->address + b->usable_bytes)) {
+		add_own(&s->headers, 8);
+		add_own(&s->requested, b->size_bytes);
+		add_own(&s->rounding, b->usable_bytes - b->size_bytes);
+		s->blocks++;
+		return;
+	}
 	ledger_pages_measure(&t->pages, b->address - 8, b->address, &s->headers);
 	ledger_pages_measure(&t->pages, b->address, end, &s->requested);
 	ledger_pages_measure(&t->pages, end, b->address + b->usable_bytes, &s->rounding);
 	s->blocks++;
 }
 
-/* Both lists are in order of address. */
-static void measure_blocks(struct ledger_taking *t, struct block_sums *arenas,
-			   struct block_sums *others, uint64_t *large)
+struct measuring {
+	struct ledger_taking *t;
+	struct block_sums arenas, others;
+	uint64_t large; /* how many */
+	size_t done;
+	size_t span; /* the next one */
+};
+
+/* Blocks and spans are in order of address. */
+static void measure_in_span(void *ctx, const struct ledger_block *b)
 {
 	enum { STEP_EVERY = 1 << 18 };
-	size_t k = 0;
-	for (size_t i = 0; i < t->blocks.count; i++) {
-		const struct ledger_block *b = &t->blocks.items[i];
-		if (i % STEP_EVERY == 0)
-			t->request->step(t->request->ctx);
-		while (k < t->taken.count && t->taken.items[k].end <= b->address)
-			k++;
-		if (k == t->taken.count || t->taken.items[k].start > b->address)
-			continue;
-		const struct ledger_span *s = &t->taken.items[k];
-		if (s->name == ledger_heap_name)
-			measure_block(t, b, arenas);
-		else if (s->name == ledger_pages_of_blocks)
-			measure_block(t, b, others);
-		else if (s->kind == LEDGER_LARGE_MAPPINGS)
-			++*large;
-	}
+	struct measuring *m = ctx;
+	struct ledger_taking *t = m->t;
+	if (m->done++ % STEP_EVERY == 0)
+		t->request->step(t->request->ctx);
+	while (m->span < t->taken.count && t->taken.items[m->span].end <= b->address)
+		m->span++;
+	if (m->span == t->taken.count || t->taken.items[m->span].start > b->address)
+		return;
+	const struct ledger_span *s = &t->taken.items[m->span];
+	if (s->name == ledger_heap_name)
+		measure_block(t, b, &m->arenas);
+	else if (s->name == ledger_pages_of_blocks)
+		measure_block(t, b, &m->others);
+	else if (s->kind == LEDGER_LARGE_MAPPINGS)
+		m->large++;
 }
 
 /* ---- lines */
@@ -175,17 +227,16 @@ int ledger_recorded_lines(struct ledger_taking *t, const struct ledger_bytes *ar
 			  const struct ledger_bytes *others, struct ledger *l,
 			  struct heft_error *err)
 {
-	struct block_sums in_arenas = {0}, elsewhere = {0};
-	uint64_t large = 0;
-	measure_blocks(t, &in_arenas, &elsewhere, &large);
-	int rc = t->heap && t->heap_was_still ? lines_of_chunks(t, arenas, &in_arenas, l, err) : 1;
+	struct measuring m = {.t = t};
+	t->request->each_block(t->request->ctx, measure_in_span, &m);
+	int rc = t->heap && t->heap_was_still ? lines_of_chunks(t, arenas, &m.arenas, l, err) : 1;
 	if (rc == 1)
-		rc = lines_of_blocks(t, arenas, &in_arenas, t->heap != NULL, l, err);
+		rc = lines_of_blocks(t, arenas, &m.arenas, t->heap != NULL, l, err);
 	if (!rc)
-		rc = lines_of_blocks(t, others, &elsewhere, false, l, err);
+		rc = lines_of_blocks(t, others, &m.others, false, l, err);
 	for (size_t i = 0; i < l->count; i++)
 		if (l->items[i].kind == LEDGER_LARGE_MAPPINGS)
-			l->items[i].blocks = large;
+			l->items[i].blocks = m.large;
 	if (t->blocks.about && !l->note[0])
 		snprintf(l->note, sizeof l->note,
 			 "Threads were in the middle of calls: what is requested and what is free "

@@ -10,6 +10,7 @@ struct ledger_span {
 	const char *name; /* borrowed */
 	/* Pages that are the process's own are another line: those that a module's file gave and the process wrote to */
 	bool by_owner;
+	uint32_t site; /* as in struct ledger_line */
 };
 struct ledger_spans {
 	VECTOR_MEMBERS(struct ledger_span);

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -130,7 +131,7 @@ static int claim(struct ledger_taking *t, struct heft_error *err)
 	int (*const rules[])(struct ledger_taking *, struct heft_error *) = {
 		ledger_names_claim,    ledger_own_claim,      ledger_heap_claim,
 		ledger_recorded_claim, ledger_runtimes_claim, ledger_stacks_claim,
-		ledger_rest_claim,
+		ledger_mapped_claim,   ledger_rest_claim,
 	};
 	int rc = 0;
 	for (size_t i = 0; i < sizeof rules / sizeof *rules && !rc; i++) {
@@ -143,7 +144,9 @@ static int claim(struct ledger_taking *t, struct heft_error *err)
 
 static int read_stopped(struct ledger_taking *t, struct heft_error *err)
 {
-	int rc = t->request ? t->request->list(t->request->ctx, &t->blocks, err) : 0;
+	int rc = t->request ? t->request->begin(t->request->ctx, &t->blocks, err) : 0;
+	if (!rc && t->look)
+		rc = ledger_recorded_list(t, err);
 	if (!rc)
 		rc = read_maps_text(t, err);
 	if (!rc)
@@ -249,11 +252,31 @@ static void read_beside(struct ledger_taking *t, struct ledger *l)
 
 /* ---- lines */
 
+/* Memory of an allocator is one line, whoever called it: one call that mapped some of it stands for all. */
+static int add_with_site(struct ledger_taking *t, const struct ledger_span *s,
+			 const struct ledger_bytes *bytes, struct ledger *l, struct heft_error *err)
+{
+	if (s->site)
+		return ledger_add_mapped(l, s->kind, s->name, s->site, bytes, err);
+	int rc = ledger_add(l, s->kind, s->name, bytes, err);
+	size_t i = count_before(k, t->blocks.mapped.count,
+				t->blocks.mapped.items[k].end <= s->start);
+	if (rc || i == t->blocks.mapped.count || t->blocks.mapped.items[i].start > s->start)
+		return rc;
+	for (size_t k = 0; k < l->count; k++)
+		if (l->items[k].kind == s->kind && !strcmp(l->items[k].name, s->name) &&
+		    !l->items[k].site)
+			l->items[k].site = t->blocks.mapped.items[i].site + 1;
+	return rc;
+}
+
 static int add_span(struct ledger_taking *t, const struct ledger_span *s, struct ledger *l,
 		    struct heft_error *err)
 {
 	struct ledger_bytes all = {0};
 	ledger_pages_measure(&t->pages, s->start, s->end, &all);
+	if (s->kind == LEDGER_ALLOCATOR || s->site)
+		return add_with_site(t, s, &all, l, err);
 	if (!s->by_owner || !all.own)
 		return ledger_add(l, s->kind, s->name, &all, err);
 	struct ledger_bytes own = {.resident = all.own, .own = all.own, .swapped = all.swapped};
@@ -360,6 +383,7 @@ static int run_task(void *ctx)
 	target_maps_fini(&t.maps);
 	vector_free(&t.maps_text);
 	vector_free(&t.threads);
+	vector_free(&t.blocks.mapped);
 	vector_free(&t.blocks);
 	vector_free(&t.large);
 	vector_free(&t.taken);

@@ -13,6 +13,8 @@ static void write_line(struct json_writer *w, const struct ledger_line *line)
 	json_write_key_uint(w, "virtual_bytes", line->bytes.mapped);
 	if (line->blocks)
 		json_write_key_uint(w, "blocks", line->blocks);
+	if (line->site)
+		json_write_key_uint(w, "site", line->site);
 	json_write_object_end(w);
 }
 

@@ -110,6 +110,9 @@ static int load_ledgers(struct load *l)
 		if (!has_process(p, l->c->ledgers[i].pid))
 			continue;
 		rc = ledger_copy(&p->ledgers[p->ledger_count], &l->c->ledgers[i]);
+		/* Sites that map memory are not in every profile. */
+		for (size_t k = 0; !rc && k < p->ledgers[p->ledger_count].count; k++)
+			p->ledgers[p->ledger_count].items[k].site = 0;
 		p->ledger_count += !rc;
 	}
 	return rc;

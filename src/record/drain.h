@@ -24,6 +24,7 @@ struct drain {
 	uint64_t event_total;
 	uint64_t watermark; /* of the last round: everything up to this stamp was read */
 	bool no_membarrier;
+	bool keeps_mapped; /* what processes have mapped is asked for (recorded_process.mapped) */
 	_Atomic uint64_t steps; /* of work done: the heartbeat looks at it */
 };
 

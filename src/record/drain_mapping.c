@@ -7,6 +7,23 @@ _Static_assert((int)WIRE_MAP_MMAP == TRACE_MAP_MMAP && (int)WIRE_MAP_BRK == TRAC
 		       (int)WIRE_MAP_PROT_SHIFT == TRACE_MAP_PROT_SHIFT,
 	       "the numbers of the recording are those of the wire");
 
+static int ignore_change(void *ctx, const struct mapped_piece *piece, bool added)
+{
+	(void)ctx;
+	(void)piece;
+	(void)added;
+	return 0;
+}
+
+/* For ledgers: what has no memory here is only not named there. */
+static void keep(struct recorded_process *p, const struct trace_mapping *m)
+{
+	if (!p->mapped)
+		p->mapped = mapped_memory_new();
+	if (p->mapped)
+		(void)mapped_memory_apply(p->mapped, m, ignore_change, NULL);
+}
+
 int drain_mapping(struct drain *d, struct recorded_process *p, struct stream *s,
 		  const struct stream_record *rec)
 {
@@ -39,5 +56,7 @@ int drain_mapping(struct drain *d, struct recorded_process *p, struct stream *s,
 	if (d->stacks.written.sites < d->stacks.site_count)
 		stack_map_write(&d->stacks, d->writer);
 	trace_writer_mapping(d->writer, &m); /* latches its failure */
+	if (d->keeps_mapped)
+		keep(p, &m);
 	return 0;
 }

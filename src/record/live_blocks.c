@@ -173,7 +173,7 @@ bool live_blocks_add(struct live_blocks *l, const struct live_block *b)
 }
 
 static void all_of_page(struct live_blocks *l, const struct live_region *r, unsigned page,
-			void (*each)(void *ctx, const struct live_block *block), void *ctx)
+			live_block_fn *each, void *ctx)
 {
 	unsigned per_page = (1u << LIVE_PAGE_BITS) / sizeof(struct live_entry);
 	const struct live_entry *e = (const struct live_entry *)(const void *)(r->shadow) +
@@ -192,8 +192,7 @@ static int by_number(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-void live_blocks_all(struct live_blocks *l, void (*each)(void *ctx, const struct live_block *block),
-		     void *ctx)
+void live_blocks_shadowed(struct live_blocks *l, live_block_fn *each, void *ctx)
 {
 	struct live_region in_order[LIVE_REGIONS];
 	unsigned count = 0;
@@ -205,7 +204,17 @@ void live_blocks_all(struct live_blocks *l, void (*each)(void *ctx, const struct
 		for (unsigned page = 0; page < PAGES; page++)
 			if (in_order[i].shadow[LIVE_SHADOW_BYTES + page])
 				all_of_page(l, &in_order[i], page, each, ctx);
+}
+
+void live_blocks_tabled(struct live_blocks *l, live_block_fn *each, void *ctx)
+{
 	for (uint64_t i = 0; l->table.slots && i < 1ull << l->table.bits; i++)
 		if (l->table.slots[i].addr)
 			each(ctx, &l->table.slots[i]);
+}
+
+void live_blocks_all(struct live_blocks *l, live_block_fn *each, void *ctx)
+{
+	live_blocks_shadowed(l, each, ctx);
+	live_blocks_tabled(l, each, ctx);
 }

@@ -61,9 +61,13 @@ bool live_blocks_find(struct live_blocks *l, uint64_t addr, struct live_block *b
 void live_blocks_remove(struct live_blocks *l, uint64_t addr);
 /* There is none at the address. false: no memory. */
 bool live_blocks_add(struct live_blocks *l, const struct live_block *block);
-/* Calls `each` for every block: those in shadows in order of address, then those of the table. */
-void live_blocks_all(struct live_blocks *l, void (*each)(void *ctx, const struct live_block *block),
-		     void *ctx);
+typedef void live_block_fn(void *ctx, const struct live_block *block);
+/* Calls `each` for the blocks in shadows, in order of address. */
+void live_blocks_shadowed(struct live_blocks *l, live_block_fn *each, void *ctx);
+/* And for those of the table. */
+void live_blocks_tabled(struct live_blocks *l, live_block_fn *each, void *ctx);
+/* For all: first those, then these. */
+void live_blocks_all(struct live_blocks *l, live_block_fn *each, void *ctx);
 
 /* Looks for the region among all; makes its shadow if `make`. NULL: there is none. */
 unsigned char *live_blocks_shadow(struct live_blocks *l, uint64_t addr, bool make);

@@ -7,6 +7,7 @@
 static void fini(struct process *p)
 {
 	reorder_fini(&recorded(p)->reorder);
+	mapped_memory_free(recorded(p)->mapped);
 }
 
 int recorded_process_open(struct process **out, int dirfd, const char *name, struct heft_error *err)

@@ -6,6 +6,7 @@
 #include "record/reorder.h"
 #include "record/stream_reader.h"
 #include "session/process.h"
+#include "tally/mapped_memory.h"
 
 struct recorded_process {
 	struct process process; /* first, so that one is the other */
@@ -28,14 +29,15 @@ struct recorded_process {
 	uint64_t reaps_lost_tsc; /* entries before this stamp are missing; 0: none is */
 
 	struct trace_anonymous written; /* what the recording has */
+	struct mapped_memory *mapped;   /* exact: what its calls have mapped; NULL: nothing */
 	/* Ledgers (recorder_ledgers.c) */
 	struct recorded_ledgers {
 		bool refused;        /* the recording says why there is none */
 		uint64_t asked_ns;   /* since when it waits; 0: it does not */
-		uint64_t spent_ns;   /* on ledgers before its exit */
-		uint64_t live_bytes; /* at the last of these */
-		uint64_t due_ns;     /* of the next one of --ledger-every */
-		uint32_t taken;      /* before its exit */
+		uint64_t spent_ns;   /* on ledgers */
+		uint64_t live_bytes; /* at the last one */
+		uint64_t due_ns;     /* of the next one by the clock */
+		uint32_t taken;      /* or tried */
 		bool armed;          /* it watches for the end of a peak */
 	} ledgers;
 };

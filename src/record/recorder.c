@@ -341,6 +341,7 @@ static void finish(struct recorder *r)
 	struct drain *d = &r->drain;
 	if (!r->full)
 		write_last(r);
+	recorder_note_ledgers(r);
 	r->result->events = d->event_total;
 	r->result->processes = r->process_count;
 	trace_writer_close(r->writer, end_of_recording(r), &d->tally, &r->result->problem);
@@ -465,7 +466,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	r->o = o;
 	r->result = result;
-	r->dir.fd = r->bell = -1;
+	r->dir.fd = r->books.bell = -1;
 	r->set = o->set ? o->set : &r->own_set;
 	process_set_init(&r->own_set);
 	sigset_t mine, before;
@@ -506,8 +507,8 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		close(r->signals);
 		if (r->deaths >= 0)
 			close(r->deaths);
-		if (r->bell >= 0)
-			close(r->bell);
+		if (r->books.bell >= 0)
+			close(r->books.bell);
 		session_dir_remove(&r->dir);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

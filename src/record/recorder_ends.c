@@ -64,7 +64,7 @@ void recorder_sleep(struct recorder *r, uint64_t ns)
 	uint64_t now = monotonic_ns(), until = now + ns;
 	struct pollfd f[] = {{.fd = r->signals, .events = POLLIN},
 			     {.fd = r->deaths, .events = POLLIN},
-			     {.fd = r->bell, .events = POLLIN}};
+			     {.fd = r->books.bell, .events = POLLIN}};
 	for (; now < until; now = monotonic_ns()) {
 		struct timespec wait = {0, (long)(until - now)};
 		if (ppoll(f, 3, &wait, NULL) <= 0 || f[0].revents || f[2].revents ||

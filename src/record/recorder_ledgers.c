@@ -8,6 +8,11 @@
  * here in the next round. All before the exit cost a process at most a hundredth of its time, but for the first one, since
  * a short program has only one peak.
  *
+ * A process that never frees much, and is killed, is looked at now and then while it grows. So there is a last one of it.
+ *
+ * By default all processes together share a hundredth of the recording's time, after the first few. The command itself always
+ * gets its last one.
+ *
  * A heap that never had 1 MiB is not worth a stop. What is wrong with a ledger is a note in the recording and nothing
  * else. */
 #include "record/recorder_parts.h"
@@ -16,6 +21,7 @@
 #include "hosted/ledger.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
@@ -29,13 +35,16 @@ enum {
 	LEAST_BYTES = 1 << 20, /* of the heap's peak */
 	PATIENCE_MS = 50,      /* with events before the moment at which it asked */
 	STILL_ROUNDS = 3,      /* to read what a process that stands still has recorded */
-	HIGHER = 16, /* a peak is new if it is so much (1/16) above the last ledger's heap */
-	NEAR = 8,    /* and near as long as no more than 1/8 of it is gone, */
-	FALLEN = 64, /* and over when 1/64 is */
-	SHARE = 100, /* of its time: 1/100 */
+	HIGHER = 16,    /* a peak is new if it is so much (1/16) above the last ledger's heap */
+	NEAR = 8,       /* and near as long as no more than 1/8 of it is gone, */
+	FALLEN = 64,    /* and over when 1/64 is */
+	SHARE = 100,    /* of its time: 1/100 */
+	FIRST_FEW = 16, /* of a recording, of whatever processes */
 };
+#define FIRST_DUE_NS UINT64_C(1000000000)
 #define COST_NS UINT64_C(2000000) /* about what one takes, and for each MiB in memory: */
 #define COST_NS_A_MIB UINT64_C(25000)
+#define COST_NS_A_BLOCK UINT64_C(40)
 #define FIRST_COST_NS UINT64_C(20000000) /* the first may take so much of a short life */
 #define REFUSAL_NS UINT64_C(1000000)     /* it asked for nothing */
 
@@ -48,11 +57,12 @@ static void make_file(struct recorder *r, const char *name)
 
 void recorder_offer_ledgers(struct recorder *r)
 {
-	if (!r->o->take_ledger || mkfifoat(r->dir.fd, WIRE_BELL_NAME, 0600))
+	if (!r->o->take_ledger || r->o->sample_bytes || mkfifoat(r->dir.fd, WIRE_BELL_NAME, 0600))
 		return;
 	/* Root's programs may drop their privileges. */
 	fchmodat(r->dir.fd, WIRE_BELL_NAME, geteuid() ? 0600 : 0622, 0);
-	r->bell = openat(r->dir.fd, WIRE_BELL_NAME, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	r->books.bell = openat(r->dir.fd, WIRE_BELL_NAME,
+			       O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	if (r->o->leaks)
 		make_file(r, WIRE_LEAKS_NAME);
 }
@@ -60,7 +70,7 @@ void recorder_offer_ledgers(struct recorder *r)
 void recorder_hush_bell(struct recorder *r)
 {
 	char events[1024];
-	while (r->bell >= 0 && read(r->bell, events, sizeof events) > 0)
+	while (r->books.bell >= 0 && read(r->books.bell, events, sizeof events) > 0)
 		;
 }
 
@@ -81,18 +91,22 @@ struct taking {
 	struct process *p;
 	uint64_t time_ns;
 	double share;
+	/* Blocks that are in no shadow, in order of address */
+	struct late_blocks {
+		VECTOR_MEMBERS(struct ledger_block);
+		bool failed;
+	} late;
 };
 
-struct listing {
-	struct ledger_blocks *blocks;
-	bool failed;
-};
-
-static void list_block(void *ctx, const struct live_block *b)
+static struct ledger_block as_listed(const struct live_block *b)
 {
-	struct listing *l = ctx;
-	const struct ledger_block block = {b->addr, b->size, b->size + b->slack, b->site};
-	l->failed = l->failed || !vector_push(l->blocks, block);
+	return (struct ledger_block){b->addr, b->size, b->size + b->slack, b->site};
+}
+
+static void keep_late(void *ctx, const struct live_block *b)
+{
+	struct late_blocks *late = ctx;
+	late->failed = late->failed || !vector_push(late, as_listed(b));
 }
 
 static int by_address(const void *a, const void *b)
@@ -101,27 +115,30 @@ static int by_address(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
-/* Most come in order of address: all that the shadows hold. A few follow. */
-static bool put_in_order(struct ledger_blocks *blocks)
+/* Blocks in shadows come in order of address, and the others between them. */
+struct merging {
+	const struct late_blocks *late;
+	size_t next;
+	ledger_block_fn *fn;
+	void *ctx;
+};
+
+static void merge_block(void *ctx, const struct live_block *live)
 {
-	struct ledger_block *b = blocks->items;
-	size_t in_order = 1, count = blocks->count;
-	while (in_order < count && b[in_order - 1].address <= b[in_order].address)
-		in_order++;
-	if (in_order >= count)
-		return true;
-	size_t rest = count - in_order;
-	struct ledger_block *late = malloc(rest * sizeof *late);
-	if (!late)
-		return false;
-	memcpy(late, b + in_order, rest * sizeof *late);
-	qsort(late, rest, sizeof *late, by_address);
-	for (size_t to = count; rest;)
-		b[--to] = in_order && b[in_order - 1].address > late[rest - 1].address
-				  ? b[--in_order]
-				  : late[--rest];
-	free(late);
-	return true;
+	struct merging *m = ctx;
+	const struct ledger_block b = as_listed(live);
+	while (m->next < m->late->count && m->late->items[m->next].address < b.address)
+		m->fn(m->ctx, &m->late->items[m->next++]);
+	m->fn(m->ctx, &b);
+}
+
+static void each_block(void *ctx, ledger_block_fn *fn, void *fn_ctx)
+{
+	struct taking *t = ctx;
+	struct merging m = {.late = &t->late, .fn = fn, .ctx = fn_ctx};
+	live_blocks_shadowed(&recorded(t->p)->reorder.blocks, merge_block, &m);
+	while (m.next < t->late.count)
+		fn(fn_ctx, &t->late.items[m.next++]);
 }
 
 /* Reads what the process has recorded up to now, while it stands still. False: there may be more. */
@@ -152,23 +169,32 @@ static void list_own(struct process *p, struct ledger_blocks *blocks)
 	}
 }
 
-static int list_blocks(void *ctx, struct ledger_blocks *blocks, struct heft_error *err)
+static int list_mapped(void *ctx, const struct mapped_piece *piece, bool added)
+{
+	struct ledger_blocks *blocks = ctx;
+	const struct ledger_mapped mapped = {piece->start, piece->end, piece->site};
+	(void)added;
+	return vector_push(&blocks->mapped, mapped) ? 0 : HEFT_ENOMEM;
+}
+
+/* Nothing is drained until the ledger is there, so the blocks stay those of this moment. */
+static int begin_blocks(void *ctx, struct ledger_blocks *blocks, struct heft_error *err)
 {
 	struct taking *t = ctx;
 	const struct reorder *reorder = &recorded(t->p)->reorder;
-	struct listing l = {.blocks = blocks};
 	if (recorded(t->p)->done)
 		return heft_fail(err, HEFT_ENOTFOUND, "process %d has ended", t->p->pid);
 	blocks->about = !read_rest(t->r) && reorder->several_threads;
 	t->time_ns = drain_now_ns(&t->r->drain);
 	t->share = reorder->peak_bytes ? (double)reorder->live_bytes / (double)reorder->peak_bytes
 				       : 1;
-	if (!vector_reserve(blocks, reorder->live_blocks + 1))
+	live_blocks_tabled(&recorded(t->p)->reorder.blocks, keep_late, &t->late);
+	const struct mapped_memory *mapped = recorded(t->p)->mapped;
+	if (t->late.failed || (mapped && mapped_memory_each(mapped, list_mapped, blocks)))
 		return heft_fail(err, HEFT_ENOMEM, "no memory for the blocks of a ledger");
-	live_blocks_all(&recorded(t->p)->reorder.blocks, list_block, &l);
+	if (t->late.count)
+		qsort(t->late.items, t->late.count, sizeof *t->late.items, by_address);
 	list_own(t->p, blocks);
-	if (l.failed || !put_in_order(blocks))
-		return heft_fail(err, HEFT_ENOMEM, "no memory for the blocks of a ledger");
 	return 0;
 }
 
@@ -185,14 +211,18 @@ static void step(void *ctx)
 	drain_step(&t->r->drain);
 }
 
-/* Says once for each process why there is none. */
-static void note_refusal(struct recorder *r, struct process *p, const struct heft_error *err)
+/* Says once why there is none. Of the next process it may well be the same. That one ended meanwhile is no reason. */
+static void note_refusal(struct recorder *r, struct process *p, enum ledger_moment moment,
+			 const struct heft_error *err)
 {
 	char text[400];
 	int length = (int)strcspn(err->message, "\n");
-	if (recorded(p)->ledgers.refused)
-		return;
+	if (err->code == HEFT_EBUSY && moment != LEDGER_EXIT)
+		return; /* perhaps the next time */
 	recorded(p)->ledgers.refused = true;
+	if (r->books.refused || err->code == HEFT_ENOTFOUND)
+		return;
+	r->books.refused = true;
 	snprintf(text, sizeof text, "heft could not look where the memory of process %d is: %.*s",
 		 p->pid, length, err->message);
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
@@ -208,32 +238,37 @@ static void take(struct recorder *r, struct process *p, enum ledger_moment momen
 		.pid = p->seen_pid,
 		.moment = moment,
 		.all_known = !p->attached && !p->child,
-		.at_once = moment == LEDGER_EXIT,
+		.at_once = moment != LEDGER_REQUEST,
 		.look = r->o->leaks ? &look : NULL,
 		.leaks = r->o->leaks,
 		.ctx = &t,
-		.list = list_blocks,
+		.begin = begin_blocks,
+		.each_block = each_block,
 		.release = release,
 		.step = step,
 	};
 	uint64_t began = drain_now_ns(&r->drain);
 	if (!p->seen_pid) {
 		heft_fail(&err, HEFT_EREFUSED, "its number is not known here");
-		note_refusal(r, p, &err);
+		note_refusal(r, p, moment, &err);
 	} else if (!r->o->take_ledger(&l, &request, &err)) {
 		l.time_ns = t.time_ns;
 		l.share_of_peak = t.share;
 		trace_writer_ledger(r->writer, &l, p->index);
+		recorded(p)->ledgers.live_bytes = recorded(p)->reorder.live_bytes;
 		ledger_fini(&l);
 		look.time_ns = t.time_ns;
 		if (look.parts || look.note[0])
 			trace_writer_look(r->writer, &look, p->index);
 	} else {
-		note_refusal(r, p, &err);
+		note_refusal(r, p, moment, &err);
 	}
 	heap_look_fini(&look);
-	recorded(p)->ledgers.spent_ns += drain_now_ns(&r->drain) - began;
-	recorded(p)->ledgers.live_bytes = recorded(p)->reorder.live_bytes;
+	vector_free(&t.late);
+	uint64_t took = drain_now_ns(&r->drain) - began;
+	recorded(p)->ledgers.spent_ns += took;
+	r->books.spent_ns += took;
+	r->books.taken++;
 	recorded(p)->ledgers.taken++;
 }
 
@@ -250,15 +285,35 @@ static bool is_exact(const struct process *p)
 
 /* ---- when */
 
+static uint64_t likely_cost(const struct process *p)
+{
+	return COST_NS + (p->entry.rss.bytes >> 20) * COST_NS_A_MIB +
+	       recorded(p)->reorder.live_blocks * COST_NS_A_BLOCK;
+}
+
 /* Whether another one before its exit is worth its time. */
 static bool is_affordable(const struct process *p, uint64_t now)
 {
 	const struct recorded_ledgers *l = &recorded(p)->ledgers;
 	uint64_t age = now > p->entry.facts.start_ns ? now - p->entry.facts.start_ns : 0;
-	uint64_t cost = COST_NS + (p->entry.rss.bytes >> 20) * COST_NS_A_MIB;
+	uint64_t cost = likely_cost(p);
 	if (!l->taken && cost <= FIRST_COST_NS)
 		return true;
 	return !l->refused && l->spent_ns + cost <= age / SHARE;
+}
+
+/* Whether all processes together may take another one. The command itself always may. A storm of short processes is not to
+ * wait for heft: after the first few they share a hundredth of the time. */
+static bool is_granted(const struct recorder *r, const struct process *p, uint64_t now)
+{
+	return r->o->all_ledgers || recorded(p)->direct || r->books.taken < FIRST_FEW ||
+	       (!r->books.refused && r->books.spent_ns + likely_cost(p) <= now / SHARE);
+}
+
+static bool has_grown(const struct process *p)
+{
+	uint64_t last = recorded(p)->ledgers.live_bytes;
+	return recorded(p)->reorder.live_bytes > last + last / HIGHER;
 }
 
 static bool is_near_new_peak(const struct process *p)
@@ -275,7 +330,7 @@ static void watch_peak(struct recorder *r, struct process *p, uint64_t now)
 	struct wire_ledger *l = &p->view.session.header->ledger;
 	struct recorded_ledgers *known = &recorded(p)->ledgers;
 	const struct reorder *b = &recorded(p)->reorder;
-	bool arm = is_near_new_peak(p) && is_affordable(p, now);
+	bool arm = is_near_new_peak(p) && is_affordable(p, now) && is_granted(r, p, now);
 	uint32_t armed = 1;
 	if (arm != known->armed) {
 		known->armed = arm;
@@ -287,14 +342,20 @@ static void watch_peak(struct recorder *r, struct process *p, uint64_t now)
 	}
 }
 
+/* By the clock: every so often; else when a process is 1, 2, 4, 8 ... seconds old, if its heap has grown since the last one. So
+ * there is one of a process that never frees much, and ends in a way that nobody sees in time. */
 static void take_due(struct recorder *r, struct process *p, uint64_t now)
 {
 	struct recorded_ledgers *known = &recorded(p)->ledgers;
-	if (!r->o->ledger_every_ns || now < known->due_ns)
+	const uint64_t start = p->entry.facts.start_ns, every = r->o->ledger_every_ns;
+	if (now < known->due_ns)
 		return;
 	bool first = !known->due_ns;
-	known->due_ns = now + r->o->ledger_every_ns;
-	if (!first && is_worth(r, p) && is_affordable(p, now))
+	uint64_t age = now > start ? now - start : 0;
+	known->due_ns = now + (every ? every : age < FIRST_DUE_NS ? FIRST_DUE_NS - age : age);
+	if (first || !is_worth(r, p) || (!every && !has_grown(p)))
+		return;
+	if (is_affordable(p, now) && is_granted(r, p, now))
 		take(r, p, LEDGER_INTERVAL);
 }
 
@@ -306,10 +367,12 @@ static void take_asked(struct recorder *r, struct process *p, uint64_t now)
 	bool exits = atomic_load(&p->view.session.header->ledger.moment) != WIRE_LEDGER_NEAR_PEAK;
 	if (r->full || r->stop || !is_worth(r, p))
 		return;
-	if (exits || (is_near_new_peak(p) && is_affordable(p, now)))
+	bool granted = is_granted(r, p, now);
+	if (granted && (exits || (is_near_new_peak(p) && is_affordable(p, now))))
 		take(r, p, exits ? LEDGER_EXIT : LEDGER_PEAK);
 	else
 		known->spent_ns += REFUSAL_NS;
+	r->books.left_out += exits && !granted;
 	if (!exits)
 		known->armed = false;
 }
@@ -359,4 +422,17 @@ void recorder_ledger_before_leaving(struct recorder *r)
 		if (is_exact(p) && recorded(p)->direct && is_worth(r, p))
 			take(r, p, LEDGER_REQUEST);
 	}
+}
+
+void recorder_note_ledgers(struct recorder *r)
+{
+	char text[200];
+	if (!r->books.left_out)
+		return;
+	snprintf(text, sizeof text,
+		 "%" PRIu32
+		 " process%s exited without a ledger: all together may take a hundredth of "
+		 "the time (--ledger takes all)",
+		 r->books.left_out, r->books.left_out == 1 ? "" : "es");
+	recorder_note(r, TRACE_NOTE_INFO, 0, text);
 }

@@ -82,6 +82,16 @@ struct recorder_asked {
 	uint64_t ns;
 };
 
+/* Of all processes together (recorder_ledgers.c) */
+struct recorder_books {
+	int bell;          /* a pipe: a process has rung; -1: nobody hears it */
+	uint64_t spent_ns; /* on ledgers */
+	uint32_t taken;
+	uint32_t
+		left_out; /* processes that got none at exit, because all together would cost too much */
+	bool refused; /* the recording says why one could not be taken */
+};
+
 struct recorder {
 	const struct recorder_options *o;
 	struct recorder_result *result;
@@ -98,9 +108,9 @@ struct recorder {
 	uint64_t last_end_ns; /* of the processes that have ended */
 	int signals;
 	int deaths; /* epoll: processes that are watched; -1: none is */
-	int bell;   /* a pipe: a process has rung; -1: nobody hears it */
-	bool stop;  /* the user wants no more */
-	bool full;  /* the recording has the size that it may have: the program goes on without */
+	struct recorder_books books;
+	bool stop; /* the user wants no more */
+	bool full; /* the recording has the size that it may have: the program goes on without */
 	uint64_t full_ns;
 	struct recorder_asked asked;
 	uint64_t last_round; /* its stamp */
@@ -184,6 +194,8 @@ bool recorder_look_for_ledgers(struct recorder *r);
 void recorder_hush_bell(struct recorder *r);
 /* A last one of a program that heft leaves. */
 void recorder_ledger_before_leaving(struct recorder *r);
+/* At the end: says if some processes got none. */
+void recorder_note_ledgers(struct recorder *r);
 
 /* recorder_notes.c: what the recording says in words of itself. */
 void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const char *text);

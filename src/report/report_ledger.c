@@ -188,6 +188,9 @@ void report_ledger_text(FILE *out, const struct ledger *l, const struct report_l
 		fprintf(out, " (most so far: %s)", words_bytes(l->peak_rss_bytes).text);
 	putc('\n', out);
 	print_moment(out, l, o->recorded);
+	if (o->ended && *o->ended)
+		fprintf(out, "There is none of its end: %s, %s later. ", o->ended,
+			words_duration(o->end_ns > l->time_ns ? o->end_ns - l->time_ns : 0).text);
 	fprintf(out, "It stood still for %s.\n\n", words_duration(l->pause_ns).text);
 	fprintf(out, "%*s%*s%*s%*s", (int)t.name_columns, "", NUMBER_COLUMNS, "resident",
 		SHARE_COLUMNS, "share", NUMBER_COLUMNS, "private");
@@ -232,7 +235,7 @@ static int by_bytes(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-void report_ledger_short(char *text, size_t size, const struct ledger *l)
+static void report_ledger_short(char *text, size_t size, const struct ledger *l)
 {
 	const double mib = 1 << 20;
 	struct brief parts[SECTIONS];
@@ -244,6 +247,34 @@ void report_ledger_short(char *text, size_t size, const struct ledger *l)
 		if ((double)parts[i].bytes >= mib / 20)
 			n += (size_t)snprintf(text + n, size - n, "%s %s %.1f", i ? "," : "",
 					      parts[i].name, (double)parts[i].bytes / mib);
+}
+
+static uint64_t end_of(const struct profile *p, const struct ledger *l)
+{
+	uint64_t end_ns = 0;
+	for (uint32_t i = 0; i < p->process_count; i++)
+		if (p->processes[i].pid == l->pid && p->processes[i].start_ns <= l->time_ns)
+			end_ns = p->processes[i].end_ns;
+	return end_ns;
+}
+
+const char *report_ledger_row(const struct profile *p, char *text, size_t size)
+{
+	const struct ledger *l = ledger_largest(p->ledgers, p->ledger_count);
+	if (!l)
+		return NULL;
+	report_ledger_short(text, size, l);
+	if (l->moment == LEDGER_EXIT)
+		return "RSS at exit";
+	if (l->moment == LEDGER_REQUEST)
+		return "RSS";
+	size_t n = strlen(text);
+	uint64_t end_ns = end_of(p, l);
+	snprintf(text + n, size - n, " (%s of the peak live%s%s%s)",
+		 words_percent(l->share_of_peak).text, end_ns > l->time_ns ? ", " : "",
+		 end_ns > l->time_ns ? words_duration(end_ns - l->time_ns).text : "",
+		 end_ns > l->time_ns ? " before the end" : "");
+	return l->moment == LEDGER_PEAK ? "RSS at peak" : "RSS";
 }
 
 void report_ledger_list(FILE *out, const struct ledger *ledgers, size_t count,

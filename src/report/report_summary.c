@@ -96,11 +96,10 @@ static bool print_first_finding(FILE *out, const struct findings *findings, size
 static void print_ledger(FILE *out, const struct profile *p, size_t width)
 {
 	char text[400];
-	const struct ledger *l = ledger_largest(p->ledgers, p->ledger_count);
-	if (!l)
+	const char *name = report_ledger_row(p, text, sizeof text);
+	if (!name)
 		return;
-	report_ledger_short(text, sizeof text, l);
-	fprintf(out, "  %-12s  ", l->moment == LEDGER_EXIT ? "RSS at exit" : "RSS");
+	fprintf(out, "  %-12s  ", name);
 	words_print_wrapped(out, text, 16, width);
 	putc('\n', out);
 }

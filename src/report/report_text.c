@@ -285,11 +285,9 @@ static void print_attached(FILE *out, const struct profile *p, const struct repo
 static void print_ledger(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	char text[400];
-	const struct ledger *l = ledger_largest(p->ledgers, p->ledger_count);
-	if (!l || o->span == REPORT_WINDOW)
-		return;
-	report_ledger_short(text, sizeof text, l);
-	row(out, o, l->moment == LEDGER_EXIT ? "RSS at exit" : "RSS", "%s", text);
+	const char *name = report_ledger_row(p, text, sizeof text);
+	if (name && o->span != REPORT_WINDOW)
+		row(out, o, name, "%s", text);
 }
 
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)

@@ -32,6 +32,8 @@ void ledger_block_put(struct byte_buffer *b, const struct ledger *l, uint32_t pr
 		buffer_put(b, line->bytes.mapped);
 		buffer_put(b, line->blocks);
 	}
+	for (size_t i = 0; i < l->count; i++)
+		buffer_put(b, l->items[i].site);
 }
 
 static const char *get_line(struct ledger_line *line, struct byte_cursor *c)
@@ -72,6 +74,10 @@ const char *ledger_block_get(struct ledger *l, uint32_t *process, struct byte_cu
 		struct ledger_line *line = vector_add(l);
 		wrong = line ? get_line(line, c) : "enough memory for its ledgers";
 	}
+	/* Recordings of an earlier heft end here. */
+	const bool has_sites = c->at != c->end;
+	for (uint64_t i = 0; i < count && !wrong && has_sites; i++)
+		l->items[i].site = (uint32_t)cursor_get_max(c, UINT32_MAX);
 	if (!wrong && (c->bad || c->at != c->end))
 		wrong = "as many lines as the ledger says";
 	if (!wrong && ledger_sum(l).resident != l->rss_bytes)

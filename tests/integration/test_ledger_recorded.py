@@ -2,7 +2,11 @@
 as they do without heft."""
 
 import json
+import re
+import shutil
+import signal
 import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -36,7 +40,7 @@ def recorded(tmp_path):
 
     def go(command, *options, **others):
         path = tmp_path / "out.heft"
-        done = run([HEFT, "run", "--ledger", "-q", "--force", *options, "-o", path, *command], **others)
+        done = run([HEFT, "run", "-q", "--force", *options, "-o", path, *command], **others)
         assert run([HEFT, "verify", path]).returncode == 0
         return done, ledgers_of(path)
 
@@ -134,3 +138,137 @@ def test_forked_children_have_ledgers_of_their_own(recorded, ways):
 def test_small_heaps_and_no_ledger(recorded, ways):
     assert recorded(["true"])[1] == recorded(["ls", "/"])[1] == []
     assert recorded([ways, "exit"], "--no-ledger")[1] == []
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_a_small_program_does_not_ask(ways, tmp_path):
+    """It sees that there is a bell, and does not ring it. So it waits for nobody, and nobody stops it."""
+    log = tmp_path / "strace.log"
+    for command, asks in (["/bin/true"], 0), (["/bin/ls", "/"], 0), ([ways, "exit"], 1):
+        run(["strace", "-o", log, "-f", "-e", "trace=openat", HEFT, "run", "-q", "--force", "-o", tmp_path / "a.heft", *command])
+        text = log.read_text()
+        assert text.count('.bell", O_WRONLY') == 1 + asks, command
+
+
+# ---- many processes
+
+
+def notes_of(path):
+    report = json.loads(run([HEFT, "report", "--json", path]).stdout)
+    return [note["text"] if isinstance(note, dict) else note for note in report["notes"]]
+
+
+def test_a_storm_of_processes_shares_a_budget(recorded, ways, tmp_path):
+    """40 programs of 2 MB, one after the other: all of them with --ledger, else the first ones, and the command always."""
+    script = f"i=0; while [ $i -lt 40 ]; do {ways} exit; i=$((i+1)); done; exit 3"
+    done, few = recorded(["sh", "-c", script])
+    assert done.returncode == 3 and done.stdout == b"handled\n" * 40
+    assert 8 <= len(few) < 40
+    (note,) = [text for text in notes_of(tmp_path / "out.heft") if "without a ledger" in text]
+    assert "--ledger takes all" in note
+    done, every = recorded(["sh", "-c", script], "--ledger")
+    assert len([one for one in every if one["moment"] == "exit"]) == 40
+    assert not [text for text in notes_of(tmp_path / "out.heft") if "without a ledger" in text]
+
+
+# ---- ends that nobody sees in time
+
+HOLDS = "x = [bytes(1000) for _ in range(20000)]\nimport os, time\ntime.sleep(3)\n"
+
+
+@pytest.mark.parametrize("end, status, words", [
+    ("os._exit(3)", 3, "exit status 3"),
+    ("os.abort()", 128 + signal.SIGABRT, "killed by signal 6"),
+    ("os.kill(os.getpid(), 9)", 128 + signal.SIGKILL, "killed by signal 9"),
+])
+def test_the_last_ledger_is_what_there_is(recorded, tmp_path, end, status, words):
+    """A program that only grows, then holds 20 MB, and ends without exit: it was looked at when it was a second old, or two."""
+    for _ in range(4):
+        done, ledgers = recorded([sys.executable, "-c", HOLDS + end])
+        assert done.returncode == status
+        if ledgers:  # on a busy machine it may not have stopped in time
+            break
+    assert ledgers and {one["moment"] for one in ledgers} <= {"interval", "peak"}
+    assert any(one["moment"] == "interval" and one["share_of_peak"] > 0.9 for one in ledgers)
+    text = run([HEFT, "map", tmp_path / "out.heft"]).stdout.decode()
+    flat = " ".join(text.split())
+    assert f"There is none of its end: {words}" in flat and " later." in flat
+    report = run([HEFT, "report", tmp_path / "out.heft"]).stdout.decode()
+    assert re.search(r"of the peak live, [0-9.]+ m?s before the\s+end", report)
+
+
+def test_exec_keeps_the_last_one(recorded, tmp_path):
+    """The first image is looked at while it runs; the second one is small."""
+    for _ in range(4):
+        done, ledgers = recorded([sys.executable, "-c", HOLDS + "os.execv('/bin/true', ['true'])"])
+        assert done.returncode == 0
+        if ledgers:
+            break
+    assert "interval" in {one["moment"] for one in ledgers} and "exit" not in {one["moment"] for one in ledgers}
+
+
+# ---- who mapped it
+
+
+def test_anonymous_memory_is_named_by_who_mapped_it(compiled, recorded, tmp_path):
+    """All of it is one line, with the call stack that has mapped it; heft map --events adds up to the same."""
+    _, ledgers = recorded([compiled("pmr_arena.cc", flags=("-O1",))])
+    made = json.loads(run([HEFT, "map", "--json", tmp_path / "out.heft"]).stdout)
+    lines = [line for line in made["ledgers"][-1]["lines"] if line["kind"] == "anonymous" and "site" in line]
+    (line,) = [line for line in lines if line["name"].startswith("mapped by arena::grow")]
+    assert re.search(r"\(pmr_arena\.cc:\d+\)$", line["name"])
+    (site,) = [site for site in made["sites"] if site["site"] == line["site"]]
+    assert site["via"] == "mmap" and site["function"].startswith("arena::grow")
+    mapped = sum(call["change_bytes"] for call in made["mappings"] if call.get("site") == line["site"])
+    assert line["virtual_bytes"] == mapped > 10_000_000
+    assert line["resident_bytes"] == mapped  # the program has written to all of it
+    assert ledgers[-1].sum("unexplained") == 0
+
+
+def test_python_arenas_have_a_call_stack(recorded, tmp_path):
+    recorded(["/usr/bin/python3", "-c", "x = [str(i) for i in range(300000)]"])
+    made = json.loads(run([HEFT, "map", "--json", tmp_path / "out.heft"]).stdout)
+    (line,) = [line for line in made["ledgers"][-1]["lines"] if "pymalloc" in line["name"]]
+    (site,) = [site for site in made["sites"] if site["site"] == line["site"]]
+    assert site["via"] == "mmap" and site["stack"]
+
+
+# ---- where there is none
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_a_traced_program_has_none(recorded, ways, tmp_path):
+    """One note says why. On a machine that is very busy, heft may come too late to try: then there is no reason to give."""
+    for _ in range(5):
+        done, ledgers = recorded(["strace", "-f", "-o", "/dev/null", ways, "exit"])
+        assert (done.returncode, done.stdout) == (4, b"handled\n")
+        assert ledgers == []
+        notes = [text for text in notes_of(tmp_path / "out.heft") if "could not look where the memory" in text]
+        if notes:
+            break
+    (note,) = notes
+    assert "already traced" in note
+
+
+def test_sampled_programs_are_not_stopped(ways, tmp_path):
+    path = tmp_path / "sampled.heft"
+    assert run([HEFT, "run", "--sample", "-q", "-o", path, ways, "exit"]).returncode == 4
+    assert b"has no ledger: it is sampled" in run([HEFT, "map", path]).stderr
+    refused = run([HEFT, "run", "--sample", "--ledger", "true"])
+    assert refused.returncode == 125 and b"'heft map PID' takes one" in refused.stderr
+
+
+def test_a_sampled_process_has_a_ledger_when_asked(tmp_path):
+    """As any process: what is in use, not what was requested; and heft's own share is told apart."""
+    script = "import os\nx = [str(i) for i in range(100000)]\nprint(os.getpid(), flush=True)\ninput()"
+    heft = subprocess.Popen([HEFT, "run", "--sample", "-q", "-o", tmp_path / "s.heft", sys.executable, "-c", script],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    pid = int(heft.stdout.readline())
+    made = json.loads(run([HEFT, "map", "--json", str(pid)]).stdout)
+    jsonschema.validate(made, SCHEMA, cls=jsonschema.Draft202012Validator)
+    ledger = Ledger(made["ledgers"][0])
+    heft.communicate(b"\n", timeout=60)
+    assert heft.returncode == 0 and ledger["moment"] == "request"
+    assert ledger.sum("in_use") > 0 and ledger.sum("requested") == 0 and ledger.sum("heft") > 0
+    assert sum(line["resident_bytes"] for line in ledger["lines"]) == ledger["rss_bytes"]
+    assert ledger.sum("unexplained") == 0

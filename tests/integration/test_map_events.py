@@ -106,7 +106,7 @@ def test_other_numbers_stay(record, program):
     assert window.returncode == 1 and b"whole run" in window.stderr
 
 
-def test_text(record, program):
+def test_text(record, program, tmp_path):
     _, rep, _ = record_part(record, program, "plain")
     text = run([HEFT, "map", "--events", "-n", "5", rep.path]).stdout.decode()
     lines = text.splitlines()
@@ -114,7 +114,9 @@ def test_text(record, program):
     assert re.search(r" mmap +\+4\.0 MiB +anonymous +make_large \(maps_memory\.c:\d+\)$", text, re.M)
     assert re.search(r"^\.\.\. \d+ more calls: -n \d+ shows all$", text, re.M) and len(lines) == 8
     assert "mapped        " in run([HEFT, "report", "--sort", "mapped", rep.path]).stdout.decode()
-    no_ledger = run([HEFT, "map", rep.path])
+    without = tmp_path / "without.heft"
+    run([HEFT, "run", "-q", "--no-ledger", "-o", without, program, "plain"])
+    no_ledger = run([HEFT, "map", without])
     assert no_ledger.returncode == 1 and b"--events" in no_ledger.stderr
     assert run([HEFT, "map", "--events", "1"]).returncode == 2
 
