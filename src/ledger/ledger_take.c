@@ -125,6 +125,13 @@ static void look(struct ledger_taking *t)
 	t->look->while_stopped(t->look->ctx, &view);
 }
 
+/* Whoever waits for the recorder sees that something is done: each part may take a while on a busy machine. */
+static void show_life(const struct ledger_taking *t)
+{
+	if (t->request)
+		t->request->step(t->request->ctx);
+}
+
 /* Every rule in its turn. Some look into the memory of the process, which must not end meanwhile. */
 static int claim(struct ledger_taking *t, struct heft_error *err)
 {
@@ -138,6 +145,7 @@ static int claim(struct ledger_taking *t, struct heft_error *err)
 		rc = rules[i](t, err);
 		if (!rc)
 			rc = ledger_claim_all(t, err);
+		show_life(t);
 	}
 	return rc;
 }
@@ -151,10 +159,12 @@ static int read_stopped(struct ledger_taking *t, struct heft_error *err)
 		rc = read_maps_text(t, err);
 	if (!rc)
 		rc = ledger_pages_read(&t->pages, t->maps_text.items, LEDGER_BEST_WAY, 0, err);
+	show_life(t);
 	if (!rc)
 		rc = read_threads(t, err);
 	if (!rc)
 		ledger_heap_read_still(t);
+	show_life(t);
 	if (!rc && t->look)
 		rc = target_maps_parse(&t->maps, t->maps_text.items, err);
 	/* Who looks wants to know whose each page is. */
