@@ -45,8 +45,12 @@ int diagnose_leak_unreachable(struct diagnosis *d);
 int diagnose_untouched_memory(struct diagnosis *d);
 int diagnose_fragmentation(struct diagnosis *d);
 int diagnose_duplicate_content(struct diagnosis *d);
+/* From ledgers, if there are any */
+int diagnose_books_do_not_close(struct diagnosis *d);
 int diagnose_profile_quality(struct diagnosis *d);
-int note_runtime(struct diagnosis *d); /* notes only */
+/* Notes only */
+int note_runtime(struct diagnosis *d);
+int note_memory_holders(struct diagnosis *d);
 
 /* ---- a rule and what it measured
  *

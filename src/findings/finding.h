@@ -20,6 +20,7 @@ enum finding_kind {
 	FINDING_UNTOUCHED_MEMORY,
 	FINDING_FRAGMENTATION,
 	FINDING_DUPLICATE_CONTENT,
+	FINDING_BOOKS_DO_NOT_CLOSE,
 	FINDING_PROFILE_QUALITY,
 	FINDING_KINDS
 };
@@ -96,7 +97,7 @@ struct finding {
 
 /* What to know about the profile itself: nothing is wrong with the program. */
 struct finding_note {
-	const char *about;  /* "profile-quality", "runtime" */
+	const char *about;  /* "profile-quality", "runtime", "resident-memory" */
 	bool warning;       /* numbers may mislead without it */
 	const char *text;   /* one sentence */
 	const char *advice; /* what to do, or "" */

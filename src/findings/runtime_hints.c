@@ -7,7 +7,9 @@
  * most of the resident memory is not in the recording: with PYTHONMALLOC=malloc it is, and nothing is said. */
 #include "findings/diagnosis.h"
 
+#include "findings/memory_holders.h"
 #include "findings/site_names.h"
+#include "hosted/ledger.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -115,15 +117,31 @@ static int look_at(struct diagnosis *d, enum runtime runtime, const struct profi
 	if (runtime == RUNTIME_NONE || recorded >= resident || resident - recorded < least ||
 	    share_of(resident - recorded, resident) < RUNTIME_LEAST_MISSING)
 		return 0;
+	/* A ledger says who has it. One of an interpreter that had freed its objects by then does not. */
+	struct memory_holders held;
+	int rc = memory_holders(d, process == PROFILE_NONE ? 0 : process, false, &held);
+	if (rc)
+		return rc;
+	if (held.other_bytes < RUNTIME_LEAST_BYTES)
+		held.ledger = NULL;
 	struct draft f = draft_begin(FINDING_PROFILE_QUALITY, PROFILE_NONE, 0);
 	f.finding.summary = diagnosis_text(d, "%s: heft recorded %s of %s", words[runtime].what,
 					   words_size(recorded).text, words_size(resident).text);
+	if (held.ledger) {
+		const char *figures = memory_holders_sentence(d, &held);
+		f.finding.summary = f.finding.summary && figures
+					    ? diagnosis_text(d, "%s; %s", f.finding.summary,
+							     figures)
+					    : NULL;
+	}
 	if (process != PROFILE_NONE)
 		f.finding.summary = diagnosis_in_process(d, d->whole, process, f.finding.summary);
 	f.finding.advice = words[runtime].advice;
 	draft_text(&f, "runtime", words[runtime].name);
 	draft_bytes(&f, "recorded_bytes", recorded);
 	draft_bytes(&f, "resident_bytes", resident);
+	if (held.ledger)
+		memory_holders_evidence(d, &f, &held);
 	if (process != PROFILE_NONE)
 		draft_count(&f, "pid", (uint64_t)d->whole->processes[process].pid);
 	return draft_add_note(d, &f, "runtime", false);

@@ -64,6 +64,14 @@ int ledger_add_mapped(struct ledger *l, enum ledger_kind kind, const char *name,
 	return 0;
 }
 
+bool ledger_is_of_glibc(const struct ledger *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (l->items[i].kind == LEDGER_HEADERS || l->items[i].kind == LEDGER_LARGE_MAPPINGS)
+			return true;
+	return false;
+}
+
 void ledger_join(struct ledger *l)
 {
 	size_t count = 0;

@@ -36,6 +36,9 @@ enum ledger_kind {
 /* As JSON and CSV have it: "held_free" */
 const char *ledger_kind_name(enum ledger_kind kind);
 
+/* The line of blocks (LEDGER_IN_USE) that heft should have recorded, since it was there from the start of the process */
+#define LEDGER_MISSED "blocks in use that are missing from the recording"
+
 enum ledger_moment { LEDGER_PEAK, LEDGER_EXIT, LEDGER_REQUEST, LEDGER_INTERVAL };
 const char *ledger_moment_name(enum ledger_moment moment);
 
@@ -138,6 +141,8 @@ void ledger_join(struct ledger *l);
 struct ledger_bytes ledger_sum(const struct ledger *l);
 /* HEFT_ENOMEM: then there is nothing in `to`. */
 int ledger_copy(struct ledger *to, const struct ledger *from);
+/* Whether its heap is glibc's: only there headers and large blocks have lines of their own. */
+bool ledger_is_of_glibc(const struct ledger *l);
 /* The one with most resident bytes, the later one if there are several; NULL: there is none. */
 const struct ledger *ledger_largest(const struct ledger *ledgers, size_t count);
 /* By kind; the line that has most resident bytes first. */

@@ -191,8 +191,10 @@ static int lines_of_chunks(struct ledger_taking *t, const struct ledger_bytes *h
 			return 1;
 	int rc = add_blocks(l, s, err);
 	if (!rc && all > s->blocks)
-		rc = add_line(l, LEDGER_IN_USE, "blocks in use that were not recorded", &in_use,
-			      all - s->blocks, err);
+		rc = add_line(l, LEDGER_IN_USE,
+			      t->request->all_known ? LEDGER_MISSED
+						    : "blocks in use that were not recorded",
+			      &in_use, all - s->blocks, err);
 	if (!rc)
 		rc = add_line(l, LEDGER_HEADERS, "headers of blocks in use",
 			      &totals->kinds[OLDER_HEADERS], all, err);

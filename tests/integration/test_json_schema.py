@@ -28,6 +28,7 @@ NOT_PRODUCED = {
                                                "tests/unit/test_finding_notes.c",
     **{name: "only heft attach makes it: tests/integration/test_attach.py"
        for name in ("report:/attached", "report:totals/older_frees")},
+    "report:evidence-per-instance-cost/touched_bytes_each": "heft must look near the peak: tests/integration/test_leaks.py",
     "report:ledger/note": "threads must be in the middle of calls: tests/integration/test_ledger_recorded.py",
     "report:/oom_killed": "the kernel must end a program for lack of memory: tests/fault/test_oom.py",
 }
@@ -151,6 +152,8 @@ def recordings(compiled, tmp_path_factory):
             ("mapped", [], {}, 0, compiled("memory_kinds.c", flags=["-fno-builtin"]), "map"),
             *((state, ["--ledger", "--leaks"], {}, 0, compiled("heap_states.c"), state, count)
               for state, count in HEAP_STATES.items() if may_trace()),
+            *((("books", ["--ledger"], {}, 0, "/bin/sh", "-c",
+                f"{compiled('whose_memory.c')} handle 3000; {compiled('whose_memory.c')} map"),) if may_trace() else ()),
             ("states", ["--leaks"], {}, 0, "/bin/sh", "-c",
              " && ".join(f"{compiled('heap_states.c')} {state} {count}" for state, count in HEAP_STATES.items()))):
         made[name] = folder / f"{name}.heft"

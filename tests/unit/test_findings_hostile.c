@@ -3,6 +3,9 @@
  * sanitizer builds watch. */
 #include "diagnosis_fixture.h"
 
+#include "hosted/error.h"
+#include "hosted/ledger.h"
+
 static long countdown = -1; /* allocations until one fails; -1: none does */
 
 void *__real_malloc(size_t size);
@@ -145,7 +148,8 @@ TEST(test_no_memory_of_samples)
 static bool is_of_look(int kind)
 {
 	return kind == FINDING_LEAK_UNREACHABLE || kind == FINDING_UNTOUCHED_MEMORY ||
-	       kind == FINDING_FRAGMENTATION || kind == FINDING_DUPLICATE_CONTENT;
+	       kind == FINDING_FRAGMENTATION || kind == FINDING_DUPLICATE_CONTENT ||
+	       kind == FINDING_BOOKS_DO_NOT_CLOSE; /* test_no_memory_of_ledgers */
 }
 
 TEST(test_no_memory)
@@ -160,6 +164,50 @@ TEST(test_no_memory)
 			fail_msg("no %s", finding_kind_name((enum finding_kind)kind));
 	findings_free(f);
 	run_out_of_memory(p, 15);
+}
+
+static void add_line(struct ledger *l, enum ledger_kind kind, const char *name, uint64_t bytes)
+{
+	const struct ledger_bytes b = {.resident = bytes};
+	struct heft_error err;
+	assert_int_equal(ledger_add(l, kind, name, &b, &err), 0);
+	l->rss_bytes += bytes;
+}
+
+/* Two programs with gaps in their books, which map most of their memory themselves */
+static struct profile *profile_with_ledgers(void)
+{
+	static const char *const programs[] = {"/usr/bin/python3", "/bin/other"};
+	struct profile *p = new_profile(1 * SECOND);
+	uint32_t id;
+	fixture_module = 0;
+	assert_int_equal(profile_add_module(p, "/usr/bin/python3.11", NULL, 0, &fixture_module), 0);
+	add_site(p, "main:1 keep:2", 1, 1000);
+	p->ledgers = calloc(2, sizeof *p->ledgers);
+	assert_non_null(p->ledgers);
+	for (int32_t i = 0; i < 2; i++) {
+		const struct profile_process q = {
+			.pid = i + 1, .exe = programs[i], .end_ns = 1 * SECOND};
+		struct ledger *l = &p->ledgers[p->ledger_count++];
+		assert_int_equal(profile_add_process(p, &q, &id), 0);
+		p->processes[i].totals.peak_anonymous_bytes = 100 << 20;
+		l->pid = i + 1;
+		add_line(l, LEDGER_HEADERS, "headers", 100);
+		add_line(l, LEDGER_IN_USE, LEDGER_MISSED, 1 << 20);
+		add_line(l, LEDGER_ANONYMOUS, "mapped", 100 << 20);
+	}
+	return p;
+}
+
+TEST(test_no_memory_of_ledgers)
+{
+	struct profile *p = profile_with_ledgers();
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(findings_count(f), 2);
+	assert_int_equal(findings_get(f, 1)->kind, FINDING_BOOKS_DO_NOT_CLOSE);
+	assert_int_equal(findings_note_count(f), 2);
+	findings_free(f);
+	run_out_of_memory(p, 8);
 }
 
 static uint64_t seed = 99;

@@ -123,7 +123,7 @@ export interface Note {
   time_ns: number;
   text: string;
   count: number;
-  about?: string; // "profile-quality", "runtime": what heft concludes; absent: the recorder wrote it
+  about?: string; // "profile-quality", "runtime", "resident-memory": what heft concludes; absent: the recorder wrote it
   advice?: string;
 }
 // The numbers that the page shows.
