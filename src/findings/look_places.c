@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A look that found less of the heap than this share of its peak does not show what was live then. */
+#define LOOK_NEAR_PEAK 0.75
+
 /* Adds up the sites of the function that begins at `first` of d->by_function; returns where the next one begins. */
 static uint32_t add_up_function(const struct diagnosis *d, uint32_t first, look_weight *weight,
 				struct look_place *place)
@@ -27,6 +30,8 @@ static uint32_t add_up_function(const struct diagnosis *d, uint32_t first, look_
 		if (!own)
 			continue;
 		measure_add_sums(&sum, s);
+		sum.look.untouched_of_bytes += s->look.untouched_of_bytes;
+		sum.look.untouched_of_blocks += s->look.untouched_of_blocks;
 		if (own > most) {
 			most = own;
 			place->site = sites[next];
@@ -64,4 +69,17 @@ int look_places(const struct diagnosis *d, look_weight *weight, struct look_plac
 	free(order);
 	vector_free(&places);
 	return fine ? 0 : HEFT_ENOMEM;
+}
+
+bool look_knows_touched(const struct profile *p)
+{
+	return (p->run.has & PROFILE_HAS_TOUCHED) &&
+	       share_of(p->heap.untouched_of_bytes, p->totals.peak_bytes) >= LOOK_NEAR_PEAK;
+}
+
+uint64_t look_touched_bytes(const struct profile_site *site, uint64_t bytes)
+{
+	const struct profile_look *l = &site->look;
+	double untouched = share_of(l->untouched_bytes, l->untouched_of_bytes);
+	return bytes - (uint64_t)((double)bytes * (untouched < 1 ? untouched : 1));
 }

@@ -16,4 +16,9 @@ typedef uint64_t look_weight(const struct profile_look *look);
 int look_places(const struct diagnosis *d, look_weight *weight, struct look_place **list,
 		uint32_t *count);
 
+/* Whether a look saw most of what was live at the peak, and which of it was touched. */
+bool look_knows_touched(const struct profile *p);
+/* How much of so many bytes of a site's blocks is in pages that were touched, by what the look saw of the site */
+uint64_t look_touched_bytes(const struct profile_site *site, uint64_t bytes);
+
 #endif

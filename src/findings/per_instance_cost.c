@@ -15,6 +15,7 @@
  * is made directly in it. The same object is found in both, unless the order contradicts. */
 #include "findings/diagnosis.h"
 
+#include "findings/look_places.h"
 #include "findings/made_together.h"
 #include "findings/site_names.h"
 #include "hosted/compare.h"
@@ -509,7 +510,11 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	uint64_t each = (bytes + instances / 2) / instances;
 	uint64_t usable = (bytes + slack + instances / 2) / instances;
 	double share = share_of(bytes, p->totals.peak_bytes);
-	/* How much of it is resident is not known: untouched pages of a buffer take no memory. */
+	/* Untouched pages of a buffer take no memory. How many there are is known if heft looked near the peak. */
+	bool touched_known = look_knows_touched(p);
+	uint64_t touched = 0;
+	for (uint32_t i = 0; i < o->parts; i++)
+		touched += look_touched_bytes(&p->sites[parts[i].site], parts[i].bytes);
 	bool sizes_known = p->run.has & PROFILE_HAS_USABLE;
 	bool grows = d->told[parts[0].site] == TOLD_TO_GROW;
 	struct draft f = draft_begin(FINDING_PER_INSTANCE_COST, parts[0].site, bytes);
@@ -539,6 +544,8 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	draft_count(&f, "instances", instances);
 	draft_bytes(&f, "bytes_each", each);
 	draft_bytes(&f, "usable_bytes_each", usable);
+	if (touched_known)
+		draft_bytes(&f, "touched_bytes_each", touched);
 	draft_count(&f, "blocks_each", (o->blocks + o->instances / 2) / o->instances);
 	draft_count(&f, "fit_in_1gib", GIB / (usable ? usable : 1));
 	draft_text(&f, "fit_assumes",

@@ -2,7 +2,8 @@
  * these bytes are not resident: they cost nothing yet, but they count as heap, against limits of address space, and
  * become real as soon as somebody clears them (a memset, or an allocator whose calloc does).
  *
- * Known exactly, page by page, when the program ended. Blocks smaller than a page never show it. */
+ * Known exactly, page by page, from the look that found most live bytes: near the peak, or when the program ended. Blocks
+ * smaller than a page never show it. */
 #include "findings/look_places.h"
 
 #include "findings/site_names.h"
@@ -22,7 +23,8 @@ static int report_place(struct diagnosis *d, const struct look_place *place)
 {
 	const struct profile *p = d->p;
 	const struct profile_look *l = &place->look;
-	double share = share_of(l->untouched_bytes, place->bytes);
+	const uint64_t bytes = l->untouched_of_bytes, blocks = l->untouched_of_blocks;
+	double share = share_of(l->untouched_bytes, bytes);
 	struct rule r = rule_begin("Most pages of these blocks were never written to.");
 	if (!l->untouched_blocks ||
 	    !rule_at_least(&r, "bytes that were never touched", UNIT_BYTES,
@@ -30,12 +32,12 @@ static int report_place(struct diagnosis *d, const struct look_place *place)
 	    !rule_at_least(&r, "untouched share of the function's live bytes", UNIT_SHARE, share,
 			   UNTOUCHED_LEAST_SHARE) ||
 	    !rule_at_least(&r, "untouched bytes, compared with all that was live", UNIT_SHARE,
-			   share_of(l->untouched_bytes, p->totals.left_bytes),
+			   share_of(l->untouched_bytes, p->heap.untouched_of_bytes),
 			   UNTOUCHED_LEAST_HEAP_SHARE))
 		return 0;
 	uint32_t name = d->named[place->site];
-	uint64_t each = place->blocks ? place->bytes / place->blocks : 0;
-	uint64_t used = place->blocks ? (place->bytes - l->untouched_bytes) / place->blocks : 0;
+	uint64_t each = blocks ? bytes / blocks : 0;
+	uint64_t used = blocks ? (bytes - l->untouched_bytes) / blocks : 0;
 	struct draft f = draft_begin(FINDING_UNTOUCHED_MEMORY, place->site, l->untouched_bytes);
 	draft_rule(&f, &r);
 	/* It is not resident: never high. */
@@ -46,8 +48,8 @@ static int report_place(struct diagnosis *d, const struct look_place *place)
 		d,
 		"%s from %s: %s of %s, %s, were never touched: %s each were asked for, and %s "
 		"used",
-		words_many(place->blocks, "block", "blocks").text, phrase_place(p, name).text,
-		words_exact_size(l->untouched_bytes).text, words_exact_size(place->bytes).text,
+		words_many(blocks, "block", "blocks").text, phrase_place(p, name).text,
+		words_exact_size(l->untouched_bytes).text, words_exact_size(bytes).text,
 		words_percent(share).text, words_exact_size(each).text,
 		words_exact_size(used).text);
 	f.finding.advice =
@@ -55,8 +57,8 @@ static int report_place(struct diagnosis *d, const struct look_place *place)
 		"resident yet; whatever clears them (memset, or calloc of another allocator) makes "
 		"them so.";
 	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[name].frame].function);
-	draft_count(&f, "blocks", place->blocks);
-	draft_bytes(&f, "requested_bytes", place->bytes);
+	draft_count(&f, "blocks", blocks);
+	draft_bytes(&f, "requested_bytes", bytes);
 	draft_bytes(&f, "untouched_bytes", l->untouched_bytes);
 	draft_count(&f, "untouched_blocks", l->untouched_blocks);
 	draft_bytes(&f, "requested_bytes_each", each);

@@ -11,7 +11,10 @@ struct profile_look {
 		indirect_blocks; /* of these: only other such blocks lead to them */
 	/* Indirect ones of any site that are lost through unreachable ones of this site */
 	uint64_t held_bytes, held_blocks;
-	uint64_t untouched_bytes, untouched_blocks; /* in pages that were never written to */
+	/* In pages that were never written to, in the look at the process that found most live bytes; and what that look
+	 * saw live at sites that have some */
+	uint64_t untouched_bytes, untouched_blocks;
+	uint64_t untouched_of_bytes, untouched_of_blocks;
 	uint64_t duplicate_bytes, duplicate_blocks; /* resident, equal to another block */
 	uint64_t zero_bytes, zero_blocks;           /* resident, and hold only zeros */
 	uint64_t pinned_bytes; /* free memory in pages that these blocks keep */
@@ -21,7 +24,9 @@ struct profile_look {
 struct profile_heap {
 	uint32_t parts; /* enum heap_look_part: what was looked at; 0: nothing */
 	uint64_t took_ns;
-	uint64_t heap_bytes;                     /* resident; of these: */
+	uint64_t
+		untouched_of_bytes; /* live in the looks that saw most: untouched_bytes are of these */
+	uint64_t heap_bytes;        /* resident; of these: */
 	uint64_t pinned_bytes, releasable_bytes; /* free in pages with live blocks, and in others */
 	uint64_t trim_bytes; /* malloc_trim would give back; 0: nothing, or not known */
 	const char *note;    /* what was not looked at, and why; or NULL */

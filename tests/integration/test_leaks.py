@@ -2,14 +2,15 @@
 never touched, equal blocks, fragmentation. Figures follow from the programs' sources."""
 
 import collections
+import json
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from attach_harness import may_trace
-from harness import HEFT, PROGRAMS, allocator_library, plain_environment, report, run
+from attach_harness import Lines, may_trace
+from harness import BUILD, HEFT, PROGRAMS, allocator_library, plain_environment, report, run, start
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 Lost = collections.namedtuple("Lost", "direct bytes indirect indirect_bytes", defaults=(0, 0, 0, 0))
@@ -141,6 +142,54 @@ def test_equal_blocks(compiled, tmp_path):
     found(path)
 
 
+def look_of(rep, function):
+    """What the look tells of the blocks that a function makes."""
+    sites = [s for s in rep["sites"] if s["stack"][0]["function"] == function]
+    return collections.Counter({key: sum(s.get(key, 0) for s in sites) for s in sites for key in s
+                                if key.endswith(("_bytes", "_blocks"))})
+
+
+def test_blocks_of_zeros_are_counted_apart(compiled, tmp_path):
+    """2,500 of 5,000 blocks hold zeros: they are all equal, and count as zeros only. The others have 10 contents."""
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "zeros", "5000"])
+    f, rep = found(path, "duplicate-content")
+    assert f["evidence"]["function"] == "make_text"
+    assert f["evidence"]["duplicate_blocks"] == 2490 and f["bytes"] == 2490 * 200
+    zeros = look_of(rep, "main")
+    assert zeros["zero_blocks"] == 2500 and zeros["zero_bytes"] == 2500 * 200 and zeros["duplicate_blocks"] == 0
+
+
+def test_only_resident_bytes_could_be_shared(compiled, tmp_path):
+    """50 equal blocks of 160 KiB, each with a mapping of its own, of which the first page and the last are touched. The block
+    begins 16 bytes into its first page; it ends 16 bytes into its last one."""
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "gaps", "50"])
+    _, rep = found(path, "untouched-memory")
+    look = look_of(rep, "make_gap")
+    resident = 4096 - 16 + 16
+    assert look["duplicate_blocks"] == 49 and look["duplicate_bytes"] == 49 * resident
+    assert look["untouched_blocks"] == 50 and look["untouched_bytes"] == 50 * ((160 << 10) - resident)
+
+
+def test_free_memory_is_divided_among_survivors(compiled, tmp_path):
+    """In each stretch of 8 blocks two survive, of 100 and 300 bytes: they keep free memory as 1 to 3."""
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "survivors", "100000"])
+    f, rep = found(path, "fragmentation")
+    parts = {p["function"]: p["share"] for p in f["evidence"]["places"]}
+    assert abs(parts["make_survivor"] - 0.25) < 0.02 and abs(parts["make_other_survivor"] - 0.75) < 0.02
+    # 6 of 8 blocks, in chunks of 112 bytes, are free: the part of pages that survivors keep is nearly all of it.
+    assert abs(f["bytes"] - 75000 * 112) < 0.01 * 75000 * 112
+    assert f["evidence"]["releasable_bytes"] < 64 * 1024
+
+
+def test_pages_without_blocks_are_releasable(compiled, tmp_path):
+    """One block in a thousand is left: of some 27 pages between two survivors only those at their ends are kept."""
+    path, _ = recorded(tmp_path, [compiled("heap_states.c"), "few_left", "100000"])
+    _, rep = found(path)
+    free = 100000 * 112 - 100 * 112
+    assert rep["heap"]["pinned_bytes"] < 2 * 100 * 4096
+    assert abs(rep["heap"]["releasable_bytes"] + rep["heap"]["pinned_bytes"] - free) < 64 * 1024 + 100 * 112
+
+
 def test_every_second_block_freed(compiled, tmp_path):
     path, out = recorded(tmp_path, [compiled("heap_states.c"), "every_second", "100000"])
     f, rep = found(path, "fragmentation")
@@ -158,6 +207,64 @@ def test_what_malloc_trim_gives_back_is_foretold(compiled, tmp_path):
     trimmed = int(out.split()[1])
     assert trimmed > 10 << 20
     assert abs(rep["heap"]["trim_bytes"] - trimmed) <= 4096
+
+
+def of_connections(tmp_path, variant, env=None):
+    """The finding about objects, the one about untouched memory (or None), and how near the peak heft looked."""
+    path, _ = recorded(tmp_path, [BUILD / "examples" / "connections", variant], env=env)
+    kinds = {f["kind"]: f for f in report(path)["findings"]}
+    ledgers = json.loads(run([HEFT, "map", "--json", path]).stdout)["ledgers"]
+    return kinds["per-instance-cost"], kinds.get("untouched-memory"), max(one["share_of_peak"] for one in ledgers)
+
+
+def test_tables_of_connections(tmp_path):
+    """The scenario of 300 connections with tables from calloc. In A one page of each is written to, in B all of it. A table
+    begins 16 bytes into its first page. Everything is freed before the exit: heft looks near the peak, too."""
+    objects, tables, near = of_connections(tmp_path, "A")
+    if near < 0.8:
+        pytest.skip("the machine is too busy to stop the program near its peak")
+    e = objects["evidence"]
+    assert (e["instances"], e["bytes_each"], e["usable_bytes_each"]) == (300, 301772, 305880)
+    assert abs(e["touched_bytes_each"] - 27000) < 300  # scenarios: pages of 27,047 bytes, with headers and rounding
+    e = tables["evidence"]
+    assert e["function"] == "make_id_table" and 200 < e["blocks"] <= 300
+    assert e["requested_bytes_each"] == 262144 and e["touched_bytes_each"] == 4096 - 16
+    objects, tables, near = of_connections(tmp_path, "B")
+    assert tables is None
+    if near >= 0.8:
+        assert abs(objects["evidence"]["touched_bytes_each"] - (27000 + 262144 - 4080)) < 300
+
+
+def test_mimalloc_touches_what_calloc_returns(tmp_path):
+    """So A equals B there, and nothing is untouched."""
+    env = plain_environment({"LD_PRELOAD": allocator_library("libmimalloc.so")})
+    assert of_connections(tmp_path, "A", env=env)[1] is None
+
+
+# ---- heft attach
+
+def test_what_is_lost_when_heft_leaves(compiled, tmp_path):
+    """A program loses 100 blocks before heft attaches, and 50 after that; what it loses before has no site. heft looks when it
+    leaves, and the program goes on."""
+    process = start([compiled("loses_blocks.c")], stdin=subprocess.PIPE)
+    said = Lines(process.stdout)
+    assert said.next() == "ready"
+    path = tmp_path / "attached.heft"
+    heft = start([HEFT, "attach", "--leaks", "-o", path, process.pid])
+    told = Lines(heft.stderr)
+    assert any("heft: recording; " in line for line in iter(told.next, None))
+    process.stdin.write(b"x")
+    process.stdin.flush()
+    assert said.next() == "lost"
+    assert run([HEFT, "detach", process.pid]).returncode == 0
+    assert heft.wait(timeout=60) == 0
+    rep = report(path)
+    assert lost_in(rep) == Lost(50, 5000)
+    (f,) = [f for f in rep["findings"] if f["kind"] == "leak-unreachable"]
+    assert f["evidence"]["function"] == "lose" and f["evidence"]["direct_blocks"] == 50
+    heft.communicate()
+    process.communicate()
+    assert process.returncode == 0
 
 
 # ---- what is not shown
@@ -189,3 +296,31 @@ def test_tools_lose_little(tmp_path, command):
         pytest.skip("not installed")
     path, _ = recorded(tmp_path, command)
     assert lost_in(report(path)).bytes < 1024
+
+
+VALGRIND = {
+    "perl": ["perl", "-e", "my @a = (1 .. 1000)"], "git": ["git", "--version"], "bash": ["bash", "-c", "true"],
+    "python3": ["/usr/bin/python3", "-c", "pass"], "gcc": ["gcc", "--version"],
+}
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.parametrize("name", VALGRIND)
+def test_valgrind_agrees(tmp_path, name):
+    """Both look for pointers into the middle of blocks, and valgrind calls those lost blocks "possibly lost": they do not
+    count. It looks after exit handlers have run: those of gcc lose two more blocks."""
+    log = tmp_path / "valgrind.log"
+    if not shutil.which(VALGRIND[name][0]):
+        pytest.skip("not installed")
+    run(["valgrind", "--leak-check=full", f"--log-file={log}", *VALGRIND[name]])
+    sums = {kind: (int(blocks.replace(",", "")), int(size.replace(",", ""))) for kind, size, blocks in
+            re.findall(r"(definitely|indirectly) lost: ([\d,]+) bytes in ([\d,]+) blocks", log.read_text())}
+    theirs = Lost(*sums.get("definitely", (0, 0)), *sums.get("indirectly", (0, 0)))
+    path, _ = recorded(tmp_path, VALGRIND[name])
+    ours = lost_in(report(path))
+    if name == "gcc":
+        assert theirs.direct - ours.direct == 2
+    elif name == "perl":  # in some runs an old word leads to one block
+        assert ours[2:] == theirs[2:] and theirs.direct - ours.direct in (0, 1)
+    else:
+        assert ours == theirs

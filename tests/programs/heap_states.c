@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TABLE = 256 << 10, TEXT = 200, BLOCK = 100 };
+enum { TABLE = 256 << 10, TEXT = 200, BLOCK = 100, GAP = 160 << 10 };
 
 static void **list; /* what is kept */
 static size_t count = 10000;
@@ -44,6 +44,42 @@ static void *make_table(void)
 	char *p = calloc(1, TABLE);
 	p[0] = 1;
 	return p;
+}
+
+/* Its first and its last page are touched. */
+static char *make_gap(void)
+{
+	char *p = malloc(GAP);
+	p[0] = 1;
+	p[GAP - 1] = 1;
+	return p;
+}
+
+static __attribute__((noinline)) void *make_survivor(size_t i)
+{
+	void *p = memset(malloc(100), 3, 100);
+	return memcpy(p, &i, sizeof i);
+}
+
+static __attribute__((noinline)) void *make_other_survivor(size_t i)
+{
+	void *p = memset(malloc(300), 4, 300);
+	return memcpy(p, &i, sizeof i);
+}
+
+/* Pairs of survivors of two functions, 100 and 300 bytes, between blocks that are freed. */
+static void survive(void)
+{
+	for (size_t i = 0; i < count; i++) {
+		list[i] = i % 8 == 0   ? make_survivor(i)
+			  : i % 8 == 1 ? make_other_survivor(i)
+				       : make_block(i);
+	}
+	for (size_t i = 0; i < count; i++)
+		if (i % 8 > 1) {
+			free(list[i]);
+			list[i] = NULL;
+		}
 }
 
 static char *make_text(size_t i, size_t kinds)
@@ -110,6 +146,14 @@ int main(int argc, char **argv)
 	} else if (!strcmp(state, "distinct")) {
 		for (size_t i = 0; i < count; i++)
 			list[i] = make_text(i, count);
+	} else if (!strcmp(state, "zeros")) { /* half of them; the others are equal in tens */
+		for (size_t i = 0; i < count; i++)
+			list[i] = i % 2 ? memset(malloc(TEXT), 0, TEXT) : make_text(i, 20);
+	} else if (!strcmp(state, "gaps")) {
+		for (size_t i = 0; i < count; i++)
+			list[i] = make_gap();
+	} else if (!strcmp(state, "survivors")) {
+		survive();
 	} else if (!strcmp(state, "lost")) {
 		lose();
 	} else {
