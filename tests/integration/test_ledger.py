@@ -349,6 +349,16 @@ public class Hold {
     assert made.sum("anonymous", "code made at run time") == 0
 
 
+def test_arenas_of_the_standard_library(compiled, started):
+    """24 MiB in arenas that the program has mapped, 4 MiB in a pool over malloc."""
+    process = waiting(started, [compiled("pmr_arenas.cc")])
+    made = ledger_of(process.pid)
+    assert made.largest()["kind"] == "anonymous" and made.largest()["name"].startswith("made by the program")
+    assert 24 * MIB <= made.largest()["resident_bytes"] < 26 * MIB
+    heap = made.sum("in_use") + made.sum("large_mappings")
+    assert 4 * MIB <= heap < 8 * MIB
+
+
 @pytest.mark.parametrize("how", ["run", "attach"])
 def test_recorded_processes(life, compiled, started, tmp_path, how):
     """What heft has in a process that it records is on lines of its own."""
