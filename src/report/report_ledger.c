@@ -3,30 +3,13 @@
  * of what is printed is always the resident memory. */
 #include "report/report_ledger.h"
 
+#include "hosted/ledger_words.h"
 #include "hosted/name_words.h"
 #include "hosted/number_words.h"
-#include "hosted/program_name.h"
 
 #include <inttypes.h>
 
 enum { DEFAULT_WIDTH = 100, NARROWEST = 72, NUMBER_COLUMNS = 11, SHARE_COLUMNS = 9, INDENT = 2 };
-
-static const struct section {
-	const char *title;
-	const char *brief; /* NULL: its largest line's name */
-	enum ledger_kind first, last;
-} sections[] = {
-	{"heap", "heap", LEDGER_REQUESTED, LEDGER_LARGE_MAPPINGS},
-	{"other allocators", NULL, LEDGER_ALLOCATOR, LEDGER_ALLOCATOR},
-	{"program and libraries", "libraries", LEDGER_MODULES_PRIVATE, LEDGER_BSS},
-	{"stacks", "stacks", LEDGER_STACKS, LEDGER_STACKS},
-	{"files", "files", LEDGER_FILES, LEDGER_FILES},
-	{"shared memory", "shared memory", LEDGER_SHARED_MEMORY, LEDGER_SHARED_MEMORY},
-	{"anonymous memory", "anonymous", LEDGER_ANONYMOUS, LEDGER_ANONYMOUS},
-	{"heft itself", "heft", LEDGER_HEFT, LEDGER_HEFT},
-	{"unexplained", "unexplained", LEDGER_UNEXPLAINED, LEDGER_UNEXPLAINED},
-};
-enum { SECTIONS = sizeof sections / sizeof *sections };
 
 /* What the table shows */
 struct table {
@@ -63,26 +46,6 @@ static void print_row(const struct table *t, size_t indent, const char *name, co
 	print_numbers(t, b);
 }
 
-/* What a line of this kind has behind its name. */
-static const char *kind_words(const struct ledger_line *line, char text[48])
-{
-	*text = 0;
-	if (line->kind == LEDGER_MODULES_PRIVATE)
-		return ", private";
-	if (line->kind == LEDGER_MODULES_SHARED)
-		return ", shared";
-	if (line->kind == LEDGER_BSS)
-		return ", .bss";
-	if (line->blocks)
-		snprintf(text, 48, ": %s", words_many(line->blocks, "block", "blocks").text);
-	return text;
-}
-
-static bool is_in(const struct section *s, const struct ledger_line *line)
-{
-	return line->kind >= s->first && line->kind <= s->last;
-}
-
 static int by_size(const void *a, const void *b)
 {
 	const struct ledger_line *x = *(const struct ledger_line *const *)a;
@@ -92,13 +55,13 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void print_section(const struct table *t, const struct section *s, const struct ledger *l,
+static void print_section(const struct table *t, size_t section, const struct ledger *l,
 			  const struct ledger_line **lines, size_t limit)
 {
 	struct ledger_bytes sum = {0}, rest = {0};
 	size_t count = 0;
 	for (size_t i = 0; i < l->count; i++)
-		if (is_in(s, &l->items[i]) &&
+		if (ledger_section_of(l->items[i].kind) == section &&
 		    (l->items[i].bytes.resident || l->items[i].bytes.swapped)) {
 			lines[count++] = &l->items[i];
 			ledger_bytes_add(&sum, &l->items[i].bytes);
@@ -106,17 +69,16 @@ static void print_section(const struct table *t, const struct section *s, const 
 	if (!count)
 		return;
 	qsort(lines, count, sizeof *lines, by_size);
-	print_row(t, 0, s->title, "", &sum);
+	print_row(t, 0, ledger_sections[section].title, "", &sum);
 	for (size_t i = 0; i < count; i++) {
-		char text[48];
+		char text[LEDGER_BEHIND];
 		const struct ledger_line *line = lines[i];
 		if (i >= limit && count - limit > 1) {
 			ledger_bytes_add(&rest, &line->bytes);
 			continue;
 		}
-		bool path = line->name[0] == '/' && s->first == LEDGER_MODULES_PRIVATE;
-		print_row(t, INDENT, path ? path_file(line->name) : line->name,
-			  kind_words(line, text), &line->bytes);
+		print_row(t, INDENT, ledger_line_name(line), ledger_line_behind(line, text),
+			  &line->bytes);
 	}
 	if (count > limit && count - limit > 1) {
 		char text[64];
@@ -149,22 +111,11 @@ static void print_beside(FILE *out, const struct ledger *l, size_t width)
 	}
 }
 
-static const char *moment_words(enum ledger_moment moment)
-{
-	static const char *const words[] = {
-		[LEDGER_PEAK] = "near the peak of its heap",
-		[LEDGER_EXIT] = "when it exited",
-		[LEDGER_REQUEST] = "when the recording ended",
-		[LEDGER_INTERVAL] = "now and then",
-	};
-	return words[moment <= LEDGER_INTERVAL ? moment : LEDGER_REQUEST];
-}
-
 static void print_moment(FILE *out, const struct ledger *l, bool recorded)
 {
 	if (recorded)
 		fprintf(out, "Taken %s, at %s, with %s of the peak's live bytes. ",
-			moment_words(l->moment), words_duration(l->time_ns).text,
+			ledger_moment_words(l->moment), words_duration(l->time_ns).text,
 			words_percent(l->share_of_peak).text);
 }
 
@@ -197,8 +148,8 @@ void report_ledger_text(FILE *out, const struct ledger *l, const struct report_l
 	if (t.swapped)
 		fprintf(out, "%*s", NUMBER_COLUMNS, "swapped");
 	fprintf(out, "%*s\n", NUMBER_COLUMNS, "mapped");
-	for (size_t i = 0; i < SECTIONS; i++)
-		print_section(&t, &sections[i], l, lines, o->limit);
+	for (size_t i = 0; i < LEDGER_SECTIONS; i++)
+		print_section(&t, i, l, lines, o->limit);
 	print_row(&t, 0, "all", "", &sum);
 	putc('\n', out);
 	print_beside(out, l, width);
@@ -213,19 +164,18 @@ struct brief {
 	uint64_t bytes;
 };
 
-static struct brief brief_of(const struct section *s, const struct ledger *l)
+static struct brief brief_of(size_t section, const struct ledger *l)
 {
-	struct brief b = {s->brief, 0};
+	struct brief b = {ledger_sections[section].brief, ledger_section_bytes(l, section)};
 	const struct ledger_line *largest = NULL;
-	for (size_t i = 0; i < l->count; i++)
-		if (is_in(s, &l->items[i])) {
-			const struct ledger_line *line = &l->items[i];
-			b.bytes += line->bytes.resident;
-			if (!largest || line->bytes.resident > largest->bytes.resident)
-				largest = line;
-		}
+	for (size_t i = 0; i < l->count && !b.name; i++) {
+		const struct ledger_line *line = &l->items[i];
+		if (ledger_section_of(line->kind) == section &&
+		    (!largest || line->bytes.resident > largest->bytes.resident))
+			largest = line;
+	}
 	if (!b.name)
-		b.name = largest ? largest->name : s->title;
+		b.name = largest ? largest->name : ledger_sections[section].title;
 	return b;
 }
 
@@ -238,12 +188,12 @@ static int by_bytes(const void *a, const void *b)
 static void report_ledger_short(char *text, size_t size, const struct ledger *l)
 {
 	const double mib = 1 << 20;
-	struct brief parts[SECTIONS];
-	for (size_t i = 0; i < SECTIONS; i++)
-		parts[i] = brief_of(&sections[i], l);
-	qsort(parts, SECTIONS, sizeof *parts, by_bytes);
+	struct brief parts[LEDGER_SECTIONS];
+	for (size_t i = 0; i < LEDGER_SECTIONS; i++)
+		parts[i] = brief_of(i, l);
+	qsort(parts, LEDGER_SECTIONS, sizeof *parts, by_bytes);
 	size_t n = (size_t)snprintf(text, size, "%.1f MiB:", (double)l->rss_bytes / mib);
-	for (size_t i = 0; i < SECTIONS && n < size; i++)
+	for (size_t i = 0; i < LEDGER_SECTIONS && n < size; i++)
 		if ((double)parts[i].bytes >= mib / 20)
 			n += (size_t)snprintf(text + n, size - n, "%s %s %.1f", i ? "," : "",
 					      parts[i].name, (double)parts[i].bytes / mib);
@@ -283,7 +233,7 @@ void report_ledger_list(FILE *out, const struct ledger *ledgers, size_t count,
 	for (size_t i = 0; i < count; i++)
 		if (&ledgers[i] != shown)
 			fprintf(out, "process %d, %s, at %s: %s resident\n", ledgers[i].pid,
-				moment_words(ledgers[i].moment),
+				ledger_moment_words(ledgers[i].moment),
 				words_duration(ledgers[i].time_ns).text,
 				words_bytes(ledgers[i].rss_bytes).text);
 }
