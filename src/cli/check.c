@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 #include "cli/entry_way.h"
+#include "cli/record_verb.h"
 #include "cli/selection.h"
 #include "findings/finding.h"
 #include "hosted/end_words.h"
@@ -193,8 +194,19 @@ static int command_failed(const struct check *c, int status, struct heft_error *
 			 WIFSIGNALED(status) ? "was" : "failed with", words_of_status(status).text);
 }
 
+/* Whether a rule's measure needs one of these (enum profile_has). */
+static bool asks_for(const struct budget *b, uint32_t has)
+{
+	bool asked = false;
+	for (uint32_t i = 0; i < b->count; i++)
+		asked = asked || (b->rules[i].measure && b->rules[i].measure->needs & has);
+	return asked;
+}
+
 static int run_command(struct check *c, struct heft_error *err)
 {
+	const uint32_t looks = PROFILE_HAS_REACHABLE | PROFILE_HAS_TOUCHED | PROFILE_HAS_EQUAL |
+			       PROFILE_HAS_PINNED;
 	struct launch_plan plan;
 	struct recorder_result *result = &c->result;
 	char preload[PATH_MAX];
@@ -207,9 +219,12 @@ static int run_command(struct check *c, struct heft_error *err)
 		.force = c->force,
 		.follow = true,
 		.say = c->selection.quiet ? NULL : cli_say,
+		.leaks = asks_for(c->budget, looks),
 	};
 	struct entry_way entry;
 	int rc = cli_locate_preload(preload, sizeof preload, err);
+	if (o.leaks || asks_for(c->budget, PROFILE_HAS_LEDGER))
+		o.take_ledger = record_take_ledger;
 	if (rc == 0)
 		rc = launch_inspect(c->argv[0], LAUNCH_VIA_AUTO, &plan, err);
 	if (rc == 0)
@@ -306,6 +321,7 @@ static int load_moment(struct check *c, const struct input_file *in, struct heft
 	if (timed)
 		s->part.has_window = false;
 	s->part.keep = timed;
+	s->part.mapped = asks_for(c->budget, PROFILE_HAS_MAPPED);
 	int rc = input_file_load(in, &s->part, &c->profile, err);
 	if (rc == 0)
 		rc = cli_apply_frame_rules(c->profile, s->frames, err);

@@ -221,7 +221,7 @@ int record_verb_check(const struct record_verb *r)
 	return serve_options_check(&r->serve, r->verb);
 }
 
-static int take_ledger(struct ledger *l, const struct ledger_request *request,
+int record_take_ledger(struct ledger *l, const struct ledger_request *request,
 		       struct heft_error *err)
 {
 	struct heap_look_order order = {.look = request->look, .always = request->leaks};
@@ -244,7 +244,7 @@ int record_verb_run(struct record_verb *r, struct recorder_result *result, struc
 	r->o.set = &r->server.set;
 	r->o.keep_ended = serve_options_wanted(&r->serve);
 	if (!r->no_ledger || r->o.leaks || r->o.ledger_every_ns)
-		r->o.take_ledger = take_ledger;
+		r->o.take_ledger = record_take_ledger;
 	r->o.ready = begin_to_serve;
 	r->o.ended = report_and_linger;
 	r->o.ready_ctx = r;

@@ -30,6 +30,9 @@ int record_verb_set(void *ctx, const struct cli_option *option, const char *valu
 int record_verb_check(const struct record_verb *r);
 /* Records what r->o says, and prints the summary. 0, or why nothing was recorded. */
 int record_verb_run(struct record_verb *r, struct recorder_result *result, struct heft_error *err);
+/* For recorder_options.take_ledger. */
+int record_take_ledger(struct ledger *l, const struct ledger_request *request,
+		       struct heft_error *err);
 /* Whether nobody records the process: 0, or HEFT_EREFUSED. A program has one recording at a time. */
 int attach_check_free(pid_t pid, struct heft_error *err);
 /* The value of --sample (NULL: none was given), for a verb. 0, or the status to end with. */

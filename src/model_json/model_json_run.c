@@ -170,6 +170,9 @@ static void write_totals(struct json_writer *w, const struct model_json_limits *
 		/* What is mapped is known of all processes together. */
 		if (measures[i].needs & PROFILE_HAS_MAPPED && t != &p->totals)
 			continue;
+		/* Not every process has a ledger. */
+		if (measures[i].needs & PROFILE_HAS_LEDGER && !t->resident.rss_bytes)
+			continue;
 		write_if(w, is_shown(p, i, value), measures[i].name, value);
 		/* The program ended before anybody looked. */
 		if (i == MEASURE_PEAK_RSS_BYTES && !value && p->run.has & PROFILE_HAS_FREES) {

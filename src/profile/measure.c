@@ -201,6 +201,41 @@ const struct measure measures[MEASURE_COUNT] = {
 					  "peak of resident memory without files", NULL,
 					  MEASURE_IS_BYTES, MEASURE_OF_RUN, 0,
 					  TOTALS(peak_anonymous_bytes), SINGLE},
+	[MEASURE_RSS_BYTES] = {"rss_bytes", NULL, "RSS", "resident",
+			       "resident memory in the largest ledger", NULL, MEASURE_IS_BYTES,
+			       MEASURE_OF_RUN, HAS(LEDGER), TOTALS(resident.rss_bytes), SINGLE},
+	[MEASURE_RESIDENT_HEAP_BYTES] = {"resident_heap_bytes", NULL, "resident heap",
+					 "resident in the heap", "resident memory of the heap",
+					 NULL, MEASURE_IS_BYTES, MEASURE_OF_RUN, HAS(LEDGER),
+					 TOTALS(resident.heap_bytes), SINGLE},
+	[MEASURE_HELD_FREE_BYTES] = {"held_free_bytes", NULL, "held free", "free in the heap",
+				     "resident memory that the allocator keeps free", NULL,
+				     MEASURE_IS_BYTES, MEASURE_OF_RUN, HAS(LEDGER),
+				     TOTALS(resident.held_free_bytes), SINGLE},
+	[MEASURE_RESIDENT_ALLOCATOR_BYTES] = {"resident_allocator_bytes", NULL, "other allocators",
+					      "resident in other allocators",
+					      "resident memory of other allocators than malloc",
+					      NULL, MEASURE_IS_BYTES, MEASURE_OF_RUN, HAS(LEDGER),
+					      TOTALS(resident.allocator_bytes), SINGLE},
+	[MEASURE_RESIDENT_LIBRARY_BYTES] = {"resident_library_bytes", NULL, "libraries",
+					    "resident in program and libraries",
+					    "resident memory of program and libraries", NULL,
+					    MEASURE_IS_BYTES, MEASURE_OF_RUN, HAS(LEDGER),
+					    TOTALS(resident.library_bytes), SINGLE},
+	[MEASURE_RESIDENT_STACK_BYTES] = {"resident_stack_bytes", NULL, "stacks",
+					  "resident in stacks", "resident memory of stacks", NULL,
+					  MEASURE_IS_BYTES, MEASURE_OF_RUN, HAS(LEDGER),
+					  TOTALS(resident.stack_bytes), SINGLE},
+	[MEASURE_RESIDENT_ANONYMOUS_BYTES] =
+		{"resident_anonymous_bytes", NULL, "anonymous", "resident in anonymous memory",
+		 "resident memory that programs and libraries mapped themselves", NULL,
+		 MEASURE_IS_BYTES, MEASURE_OF_RUN, HAS(LEDGER), TOTALS(resident.anonymous_bytes),
+		 SINGLE},
+	[MEASURE_UNEXPLAINED_BYTES] = {"unexplained_bytes", NULL, "unexplained",
+				       "resident and unexplained",
+				       "resident memory that nobody owns", NULL, MEASURE_IS_BYTES,
+				       MEASURE_OF_RUN, HAS(LEDGER),
+				       TOTALS(resident.unexplained_bytes), SINGLE},
 	[MEASURE_UNKNOWN_FREES] = {"unknown_frees", NULL, "unknown frees", "unknown frees",
 				   "frees of unknown blocks", NULL, MEASURE_IS_COUNT,
 				   MEASURE_OF_RUN, 0, TOTALS(unknown_frees), SINGLE},
@@ -250,6 +285,19 @@ bool measure_known(const struct profile *p, enum measure_id id)
 	bool blocks = m->unit == MEASURE_IS_COUNT && m->kind == MEASURE_AT_MOMENT;
 	return (p->run.has & m->needs) == m->needs &&
 	       !(blocks && p->run.has & PROFILE_LACKS_BLOCKS);
+}
+
+const char *measure_lack_words(enum measure_id id)
+{
+	const uint32_t looked = HAS(REACHABLE) | HAS(TOUCHED) | HAS(EQUAL) | HAS(PINNED);
+	uint32_t needs = measures[id].needs;
+	if (needs & HAS(LEDGER))
+		return "no ledger in this file (heft run --ledger)";
+	if (needs & looked)
+		return "no heap was looked at (heft run --leaks)";
+	if (needs & HAS(MAPPED))
+		return "calls that map memory are not recorded in this file";
+	return "not recorded in this file";
 }
 
 uint64_t measure_of_site(const struct profile_site *site, enum measure_id id)

@@ -54,6 +54,14 @@ enum measure_id {
 	MEASURE_DROPPED,
 	MEASURE_PEAK_RSS_BYTES,
 	MEASURE_PEAK_ANONYMOUS_BYTES,
+	MEASURE_RSS_BYTES,
+	MEASURE_RESIDENT_HEAP_BYTES,
+	MEASURE_HELD_FREE_BYTES,
+	MEASURE_RESIDENT_ALLOCATOR_BYTES,
+	MEASURE_RESIDENT_LIBRARY_BYTES,
+	MEASURE_RESIDENT_STACK_BYTES,
+	MEASURE_RESIDENT_ANONYMOUS_BYTES,
+	MEASURE_UNEXPLAINED_BYTES,
 	MEASURE_UNKNOWN_FREES,
 	MEASURE_OLDER_FREES,
 	MEASURE_DURATION,
@@ -101,6 +109,8 @@ const char *measure_unit_name(enum measure_id id);
 bool measure_is_compared(enum measure_id id);
 /* Whether the input that a profile came from tells it. */
 bool measure_known(const struct profile *p, enum measure_id id);
+/* Why it does not, in a few words. */
+const char *measure_lack_words(enum measure_id id);
 
 uint64_t measure_of_site(const struct profile_site *site, enum measure_id id);
 uint64_t measure_of_totals(const struct profile_totals *totals, enum measure_id id);

@@ -151,6 +151,8 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 		t->peak_rss_bytes = more->peak_rss_bytes;
 	if (more->peak_anonymous_bytes > t->peak_anonymous_bytes)
 		t->peak_anonymous_bytes = more->peak_anonymous_bytes;
+	if (more->resident.rss_bytes > t->resident.rss_bytes)
+		t->resident = more->resident;
 	t->allocations += more->allocations;
 	t->reallocations += more->reallocations;
 	t->frees += more->frees;

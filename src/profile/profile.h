@@ -250,6 +250,7 @@ struct profile_totals {
 	uint64_t peak_anonymous_bytes; /* resident memory that is no file's; 0: not known */
 	uint64_t mapped_bytes, mapped_pieces, mapped_left_bytes; /* as of sites */
 	struct profile_look look;
+	struct profile_resident resident;
 };
 
 /* How certain the numbers of a sampled profile are: the true one lies within plus or minus this with
@@ -375,8 +376,8 @@ enum profile_has {
 	PROFILE_HAS_TOUCHED = 16384,  /* look.untouched */
 	PROFILE_HAS_EQUAL = 32768,    /* look.duplicate, .zero */
 	PROFILE_HAS_PINNED = 65536,   /* look.pinned */
-	PROFILE_HAS_MAPPED =
-		131072, /* mapped_bytes and its kin; if asked for (profile_selection) */
+	PROFILE_HAS_MAPPED = 131072,  /* mapped_bytes and kin; if asked for (profile_selection) */
+	PROFILE_HAS_LEDGER = 262144,  /* resident */
 	/* The other way round, since hardly any file lacks them: how many blocks live and peak bytes are */
 	PROFILE_LACKS_BLOCKS = 4096,
 };
@@ -544,8 +545,7 @@ void profile_finish_sites(struct profile *p);
 /* Sets the sites' handover, waits, growth, history and releases from the entries, which name their sites. The
  * releases of a site must stand together. */
 void profile_link_behaviour(struct profile *p);
-/* Call after sites were dropped or moved: to[old index] is the new one, or PROFILE_NONE. Drops the
- * entries of dropped sites. */
+/* After sites were dropped or moved: to[old index] is the new one, or PROFILE_NONE: its entries go. */
 void profile_sites_moved(struct profile *p, const uint32_t *to);
 
 /* Sets the errors of sites and totals from their spreads, once the numbers are there. */

@@ -16,6 +16,7 @@
 
 #include "hosted/ledger.h"
 #include "profile/missing_symbols.h"
+#include "profile/profile_ledgers.h"
 #include "profile/process_images.h"
 #include "profile/trace_load.h"
 #include "profile/trace_looks.h"
@@ -89,14 +90,6 @@ static int load_notes(struct load *l)
 	return trace_notes_load(l->p, l->c, l->processes);
 }
 
-static bool has_process(const struct profile *p, int32_t pid)
-{
-	for (uint32_t i = 0; i < p->process_count; i++)
-		if (p->processes[i].pid == pid)
-			return true;
-	return false;
-}
-
 static int load_ledgers(struct load *l)
 {
 	struct profile *p = l->p;
@@ -107,7 +100,7 @@ static int load_ledgers(struct load *l)
 	if (!p->ledgers)
 		return HEFT_ENOMEM;
 	for (size_t i = 0; i < l->c->ledger_count && !rc; i++) {
-		if (!has_process(p, l->c->ledgers[i].pid))
+		if (profile_ledger_process(p, &l->c->ledgers[i]) == PROFILE_NONE)
 			continue;
 		rc = ledger_copy(&p->ledgers[p->ledger_count], &l->c->ledgers[i]);
 		/* Sites that map memory are not in every profile. */
@@ -116,6 +109,14 @@ static int load_ledgers(struct load *l)
 		p->ledger_count += !rc;
 	}
 	return rc;
+}
+
+/* When the other totals of processes are there. A window or a thread has no resident memory of its own. */
+static int sum_ledgers(struct load *l)
+{
+	if (!l->sel->has_window && !l->sel->thread)
+		profile_sum_ledgers(l->p);
+	return 0;
 }
 
 static int load_errors(struct load *l)
@@ -215,6 +216,7 @@ static int load_whole(struct load *l)
 		name_user_frames,
 		load_process_totals,
 		trace_looks_processes,
+		sum_ledgers,
 		trace_load_history,
 		trace_load_sizes,
 		trace_load_firsts,

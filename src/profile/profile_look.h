@@ -1,4 +1,5 @@
-/* What looks at the heaps of processes told when they exited (hosted/heap_look.h), in the model. */
+/* What looks at the heaps of processes told when they exited (hosted/heap_look.h), and what their ledgers told
+ * (hosted/ledger.h), in the model. */
 #ifndef HEFT_PROFILE_PROFILE_LOOK_H
 #define HEFT_PROFILE_PROFILE_LOOK_H
 
@@ -30,6 +31,14 @@ struct profile_heap {
 	uint64_t pinned_bytes, releasable_bytes; /* free in pages with live blocks, and in others */
 	uint64_t trim_bytes; /* malloc_trim would give back; 0: nothing, or not known */
 	const char *note;    /* what was not looked at, and why; or NULL */
+};
+
+/* Where the resident memory of a process was, in its largest ledger; rss_bytes 0: it has none. Of several processes:
+ * of the one that has the largest ledger. Parts that nobody sets a budget for are left out. */
+struct profile_resident {
+	uint64_t rss_bytes;
+	uint64_t heap_bytes, held_free_bytes; /* of the heap: what its allocator keeps free */
+	uint64_t allocator_bytes, library_bytes, stack_bytes, anonymous_bytes, unexplained_bytes;
 };
 
 #endif

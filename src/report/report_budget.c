@@ -142,6 +142,14 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 	site_callers_free(callers);
 }
 
+/* Why a rule cannot be judged */
+static const char *lack_words(const struct report_budget *r, const struct budget_rule *rule)
+{
+	enum measure_id id = (enum measure_id)(rule->measure - measures);
+	return measure_known(r->profile, id) ? "samples do not tell what a thread did"
+					     : measure_lack_words(id);
+}
+
 static void print_result(FILE *out, const struct report_budget *r, uint32_t index, int width)
 {
 	const struct budget_rule *rule = &r->budget->rules[index];
@@ -153,7 +161,7 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 	print_rule(out, r->budget, rule, width, LONGEST_RULE);
 	words_style(out, r->color, STYLE_PLAIN);
 	if (result->unknown) {
-		fprintf(out, " %13s %13s  not recorded in this file\n", limit.text, "-");
+		fprintf(out, " %13s %13s  %s\n", limit.text, "-", lack_words(r, rule));
 		return;
 	}
 	fprintf(out, " %13s %13s  ", limit.text, measured.text);
@@ -398,7 +406,7 @@ int report_budget_update(FILE *out, const struct report_budget *r, const struct 
 			fprintf(out, "%6" PRIu32 "  ", rule->line);
 			print_rule(out, r->budget, rule, width, LONGEST_RULE);
 			if (r->results[i].unknown)
-				fputs("    is kept: this file does not record it\n", out);
+				fprintf(out, "    is kept: %s\n", lack_words(r, rule));
 			else
 				fprintf(out,
 					"    does not hold, measured %s; heft does not loosen such "
@@ -501,6 +509,8 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_bool(&w, "matched", !result->unmatched);
 		if (result->unknown)
 			json_write_key_bool(&w, "unknown", true);
+		if (result->unknown)
+			json_write_key_string(&w, "reason", lack_words(r, rule));
 		if (result->unseen)
 			json_write_key_bool(&w, "unseen", true);
 		write_parts(&w, r, i);
