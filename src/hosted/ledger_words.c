@@ -19,6 +19,29 @@ const struct ledger_section ledger_sections[LEDGER_SECTIONS] = {
 	{"unexplained", "unexplained", LEDGER_UNEXPLAINED, LEDGER_UNEXPLAINED},
 };
 
+const char *ledger_kind_title(enum ledger_kind kind)
+{
+	static const char *const titles[LEDGER_KINDS] = {
+		[LEDGER_REQUESTED] = "requested",
+		[LEDGER_IN_USE] = "in use",
+		[LEDGER_ROUNDING] = "rounding",
+		[LEDGER_HEADERS] = "headers",
+		[LEDGER_HELD_FREE] = "free in the heap",
+		[LEDGER_LARGE_MAPPINGS] = "large mappings",
+		[LEDGER_ALLOCATOR] = "other allocators",
+		[LEDGER_MODULES_PRIVATE] = "libraries, private",
+		[LEDGER_MODULES_SHARED] = "libraries, shared",
+		[LEDGER_BSS] = ".bss",
+		[LEDGER_STACKS] = "stacks",
+		[LEDGER_FILES] = "files",
+		[LEDGER_SHARED_MEMORY] = "shared memory",
+		[LEDGER_ANONYMOUS] = "anonymous",
+		[LEDGER_HEFT] = "heft",
+		[LEDGER_UNEXPLAINED] = "unexplained",
+	};
+	return kind < LEDGER_KINDS ? titles[kind] : "unexplained";
+}
+
 size_t ledger_section_of(enum ledger_kind kind)
 {
 	size_t i = 0;

@@ -13,6 +13,8 @@ struct ledger_section {
 enum { LEDGER_SECTIONS = 9 };
 extern const struct ledger_section ledger_sections[LEDGER_SECTIONS];
 
+/* What a kind is called in a picture of few words: "free in the heap" */
+const char *ledger_kind_title(enum ledger_kind kind);
 /* The section of a kind: an index. */
 size_t ledger_section_of(enum ledger_kind kind);
 /* Of a section's lines that are resident */

@@ -1,9 +1,8 @@
 /* Ledgers as JSON (docs/ledger.md): for heft map --json, and the same in reports. */
 #include "model_json/model_json_ledger.h"
 
-static void write_line(struct json_writer *w, const struct ledger_line *line)
+void model_json_ledger_line(struct json_writer *w, const struct ledger_line *line)
 {
-	json_write_object(w);
 	json_write_key_string(w, "kind", ledger_kind_name(line->kind));
 	json_write_key_string(w, "name", line->name);
 	json_write_key_uint(w, "resident_bytes", line->bytes.resident);
@@ -15,13 +14,11 @@ static void write_line(struct json_writer *w, const struct ledger_line *line)
 		json_write_key_uint(w, "blocks", line->blocks);
 	if (line->site)
 		json_write_key_uint(w, "site", line->site);
-	json_write_object_end(w);
 }
 
-static void write_ledger(struct json_writer *w, const struct ledger *l)
+void model_json_ledger(struct json_writer *w, const struct ledger *l)
 {
 	const struct ledger_bytes sum = ledger_sum(l);
-	json_write_object(w);
 	json_write_key_int(w, "pid", l->pid);
 	json_write_key_string(w, "moment", ledger_moment_name(l->moment));
 	json_write_key_uint(w, "time_ns", l->time_ns);
@@ -40,11 +37,19 @@ static void write_ledger(struct json_writer *w, const struct ledger *l)
 	json_write_key_uint(w, "pause_ns", l->pause_ns);
 	if (l->note[0])
 		json_write_key_string(w, "note", l->note);
+}
+
+static void write_ledger(struct json_writer *w, const struct ledger *l)
+{
+	json_write_object(w);
+	model_json_ledger(w, l);
 	json_write_key(w, "lines");
 	json_write_array(w);
 	for (size_t i = 0; i < l->count; i++) {
 		json_write_newline(w);
-		write_line(w, &l->items[i]);
+		json_write_object(w);
+		model_json_ledger_line(w, &l->items[i]);
+		json_write_object_end(w);
 	}
 	json_write_array_end(w);
 	json_write_object_end(w);

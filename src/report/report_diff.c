@@ -5,6 +5,7 @@
  * no measure changed. If another measure than the asked one changed, that one is named: saving a copy
  * often changes the number of allocations and not the peak. */
 #include "report/report_diff.h"
+#include "report/report_diff_ledger.h"
 
 #include "hosted/program_name.h"
 #include "profile/site_callers.h"
@@ -518,8 +519,11 @@ static void print_next_report(FILE *out, const struct profile_diff *d,
 int report_diff_text(FILE *out, const struct profile_diff *d, const struct report_diff_options *o)
 {
 	struct profile_diff_summary s, other;
-	int rc = 0;
+	bool resident;
 	print_totals(out, d, o);
+	int rc = report_diff_ledger_text(out, d, o, &resident);
+	if (rc < 0)
+		return rc;
 	profile_diff_summarise(d, o->sort, &o->threshold, &s);
 	if (s.changed) {
 		rc = print_changes(out, d, o, &s);
@@ -536,7 +540,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 		if (other.changed)
 			found = i;
 	}
-	print_nothing(out, d, o, &s, found != MEASURE_LIFETIME);
+	print_nothing(out, d, o, &s, found != MEASURE_LIFETIME || resident);
 	if (found == MEASURE_LIFETIME) {
 		print_next_report(out, d, o, NULL);
 		return 0;

@@ -2,6 +2,7 @@
  * only "change" is divided by what --per asked for. All stacks are written, the unchanged ones too,
  * unless a limit is given: the differences add up to those of the totals. */
 #include "report/report_diff.h"
+#include "report/report_diff_ledger.h"
 
 #include "model_json/model_json.h"
 #include "model_json/model_json_stack.h"
@@ -197,6 +198,7 @@ int report_diff_json(FILE *out, const struct profile_diff *d, const struct repor
 	write_run(&w, "old", d->old, o->old_path, &d->old_total, d->per.old);
 	write_run(&w, "new", d->new, o->new_path, &d->new_total, d->per.new);
 	write_measures(&w, d, o);
+	rc = report_diff_ledger_json(&w, d, o);
 	json_write_key(&w, "changes");
 	json_write_array(&w);
 	json_write_newline(&w);

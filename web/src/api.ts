@@ -241,7 +241,7 @@ export interface Has {
   matrix: boolean; // which thread freed a block
   sizes: boolean;
   temporary: boolean;
-  ledger: boolean;
+  ledger: boolean; // somebody looked where the resident memory was
   source: boolean;
 }
 export interface Finding extends ModelFinding {
@@ -391,11 +391,45 @@ export interface Diff {
   before: number[]; // value in a, by node of tree
 }
 
-// GET /api/r/ID/ledger?process=N&program=NAME: bands from requested bytes to RSS, when recorded.
+// GET /api/r/ID/ledger?process=N&program=NAME: where resident memory was, each time that somebody looked, as
+// heft map --json has it (docs/map.schema.json). Of very many ledgers every n-th and the largest; of very many lines
+// the largest, and the others of a kind as one ("12 more"): the lines of a ledger always sum to its rss_bytes.
+export interface Ledgers {
+  sections: { title: string; kinds: { kind: string; title: string }[] }[]; // the groups that heft map prints, in its order
+  ledgers: Ledger[]; // in order of time
+  left_out: number;
+}
 export interface Ledger {
-  words: string; // "" or how to record one
-  rows: { name: string; bytes: number; words: string }[];
+  pid: number;
+  process?: number; // by its number
+  moment: "peak" | "exit" | "request" | "interval";
+  words: string; // "near the peak of its heap"
+  time_ns: number;
+  share_of_peak: number;
   rss_bytes: number;
+  peak_rss_bytes: number;
+  private_bytes: number;
+  shared_bytes: number;
+  swapped_bytes: number;
+  virtual_bytes: number;
+  reserved_bytes: number;
+  page_table_bytes: number;
+  huge_bytes: number;
+  hugetlb_bytes: number;
+  pause_ns: number;
+  note?: string;
+  lines: LedgerLine[];
+}
+export interface LedgerLine {
+  kind: string;
+  name: string;
+  words: string; // as heft map prints it: "libc.so.6, shared"
+  resident_bytes: number;
+  private_bytes: number;
+  shared_bytes: number;
+  swapped_bytes: number;
+  virtual_bytes: number;
+  blocks?: number;
 }
 
 // GET /api/r/ID/export?format=pprof|folded|...&Selection: a file.

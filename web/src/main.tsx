@@ -12,7 +12,7 @@ import { Help } from "./help";
 import { Inspector } from "./inspector";
 import { listenToKeys } from "./keys";
 import { LifetimesView } from "./lifetimes";
-import { MemoryView } from "./memory";
+import { gapWords, MemoryView, NO_LEDGER } from "./memory";
 import { ProcessesView } from "./processes";
 import { SandwichView } from "./sandwich";
 import { SitesView } from "./sites";
@@ -46,7 +46,7 @@ const VIEW: Record<ViewName, View> = {
   threads: { words: "Threads", question: "Who hands memory to whom?", show: ThreadsView, has: "threads", lacks: (s) => (s.format !== "heft" ? `A ${s.format} file does not record threads. Recordings of heft do.` : s.mode === "sample" ? "Samples name the threads of live blocks, and no sample was live." : "No thread of this program allocated anything.") },
   diff: { words: "Compare", question: "What changed?", show: DiffView },
   processes: { words: "Processes", question: "Which process?", show: ProcessesView },
-  memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView },
+  memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView, has: "ledger", lacks: (s) => gapWords(s) + (s.format === "heft" ? NO_LEDGER : `A ${s.format} file has no ledgers. Recordings of heft do.`) },
 };
 
 let current: Summary | null = null; // for the keyboard
@@ -89,6 +89,7 @@ function Recording({ id, live, recordings }: { id: string; live: boolean; record
 
 // heft records threads always: where there are none, that is what there was.
 function lackTitle(name: ViewName, summary: Summary): string {
+  if (name === "memory") return "No breakdown of resident memory";
   return name === "threads" && summary.format === "heft" ? "No threads here" : isFile() && summary.pruned?.length ? "Not in this file" : "Not recorded";
 }
 

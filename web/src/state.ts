@@ -51,13 +51,15 @@ export interface State {
   b: string; // Diff: the other recording ("" : the same one)
   side: boolean; // Diff: two graphs beside each other
   bat: "" | "peak" | "end" | number; // Diff: instant of B ("": not chosen)
+  ledger: number; // Memory: the one that was chosen of a process's, + 1; 0: that of the instant
+  lines: string; // Memory: sections + 1 that show all lines, "-" before it: none; "." between
 }
 
 export const DEFAULTS: State = {
   r: "", view: "findings", mode: "live", at: "peak", from: 0, to: 0, metric: "bytes", process: 0, program: "", each: false, thread: "",
   focus: "", ignore: "", within: 0, search: "", finding: 0, site: 0, node: "", zoom: "", invert: false, merge: false,
   fold: false, chains: false, opened: "", colour: "module", sort: "", function: "", module: "", file: "", line: 0,
-  b: "", side: false, bat: "",
+  b: "", side: false, bat: "", ledger: 0, lines: "",
 };
 
 const CHOICES: Partial<Record<keyof State, readonly string[]>> = {
@@ -121,7 +123,7 @@ export function processOf(s: State): Selection {
   return s.process ? { process: s.process - 1 } : s.program ? { program: s.program } : {};
 }
 export function chooseProcess(process: number, program: string): void {
-  go({ process, program, mode: "live", at: "peak", from: 0, to: 0, thread: "", zoom: "", node: "", site: 0 });
+  go({ process, program, ledger: 0, mode: "live", at: "peak", from: 0, to: 0, thread: "", zoom: "", node: "", site: 0 });
 }
 
 // Which part of the recording the views are about, as the server wants it.
