@@ -86,7 +86,7 @@ const char *ledger_moment_words(enum ledger_moment moment)
 		[LEDGER_PEAK] = "near the peak of its heap",
 		[LEDGER_EXIT] = "when it exited",
 		[LEDGER_REQUEST] = "when the recording ended",
-		[LEDGER_INTERVAL] = "now and then",
+		[LEDGER_INTERVAL] = "while it ran",
 	};
 	return words[moment <= LEDGER_INTERVAL ? moment : LEDGER_REQUEST];
 }

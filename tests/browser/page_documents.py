@@ -132,6 +132,36 @@ def sites(rows, measure):
     return {"count": len(listed), "sum": sum(r["value"] for r in listed), "rows": listed[:200]}
 
 
+SECTIONS = [("heap", ["requested", "held_free", "large_mappings"]), ("other allocators", ["allocator"]),
+            ("program and libraries", ["modules_private", "modules_shared", "bss"]), ("anonymous memory", ["anonymous"])]
+
+
+def ledger_line(kind, words, resident):
+    return {"kind": kind, "name": words, "words": words, "resident_bytes": resident, "private_bytes": resident,
+            "shared_bytes": 0, "swapped_bytes": 0, "virtual_bytes": resident}
+
+
+def ledger(moment, words, time, lines):
+    rss = sum(line["resident_bytes"] for line in lines)
+    return {"pid": 1, "process": 0, "moment": moment, "words": words, "time_ns": time, "share_of_peak": 0.98,
+            "rss_bytes": rss, "peak_rss_bytes": rss, "private_bytes": rss, "shared_bytes": 0, "swapped_bytes": 0,
+            "virtual_bytes": rss, "reserved_bytes": 0, "page_table_bytes": 90112, "huge_bytes": 0, "hugetlb_bytes": 0,
+            "pause_ns": 1_300_000, "lines": lines}
+
+
+def ledgers(report):
+    """Made up: two, of a heap with what the report has, and of mappings that its functions have made."""
+    peak, duration = report["totals"]["peak_bytes"], report["duration_ns"]
+    makers = [ledger_line("anonymous", "made by " + (s["stack"][0]["function"] if s["stack"] else "?"), s["peak_bytes"])
+              for s in report["sites"][:8]]
+    lines = [ledger_line("requested", "requested", peak), ledger_line("held_free", "free, in bins", peak // 3),
+             ledger_line("modules_shared", "libc.so.6, shared", peak // 5), *makers]
+    return {"sections": [{"title": title, "kinds": [{"kind": kind, "title": kind.replace("_", " ")} for kind in kinds]}
+                         for title, kinds in SECTIONS],
+            "ledgers": [ledger("peak", "near the peak of its heap", duration // 2, lines),
+                        ledger("exit", "when it exited", duration, lines[1:])], "left_out": 0}
+
+
 def site(s, duration):
     row = site_row(s)
     stack = [frame(f) for f in s["stack"]]
@@ -149,6 +179,7 @@ def from_report(report, has=EVERYTHING, **changes):
             {"id": "1", "name": "example.heft", "format": "heft", "live": False}]},
         api + "summary": summary(report, has, **changes),
         api + "timeline": timeline(report),
+        api + "ledger": ledgers(report),
     }
     for query, measure in (("", "peak_bytes"), ("?at=end", "live_bytes"), ("?mode=allocated", "allocated_bytes")):
         documents[api + "tree" + query] = tree(all_sites, measure)

@@ -40,7 +40,7 @@ VIEWS = {
     "lifetimes": ("queue", ""),
     "threads": ("queue", ""),
     "diff": ("python smaller", "&side=1"),
-    "memory": ("connections", ""),
+    "memory": ("python", ""),
     "processes": ("shell", ""),
 }
 #         file: recording, address, width, height, scheme, selectors to click on first
@@ -58,7 +58,7 @@ def record_all(folder, names):
                 "shell": ["sh", "-c", "ls / | sort; /usr/bin/python3 -c 'print(1)'"]}
     for name in names:
         more = {"PYTHONMALLOC": "malloc"} if name in ("python", "smaller") else {}
-        done = harness.run([harness.HEFT, "run", "-q", "-o", folder / f"{name}.heft", "--", *commands[name]],
+        done = harness.run([harness.HEFT, "run", "-q", "--ledger", "-o", folder / f"{name}.heft", "--", *commands[name]],
                            cwd=folder, env=more)
         assert done.returncode == 0, done.stderr
 

@@ -18,7 +18,7 @@ RUN = """axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violat
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     path = tmp_path_factory.mktemp("access") / "queue.heft"
-    done = harness.run([harness.HEFT, "run", "-q", "-o", path, "--", harness.BUILD / "examples" / "queue"])
+    done = harness.run([harness.HEFT, "run", "-q", "--ledger", "-o", path, "--", harness.BUILD / "examples" / "queue"])
     assert done.returncode == 0, done.stderr
     return path
 

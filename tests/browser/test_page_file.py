@@ -34,7 +34,7 @@ def hostile_report():
     return report
 
 
-@pytest.mark.parametrize("view", ["findings", "flame", "sites"])
+@pytest.mark.parametrize("view", ["findings", "flame", "sites", "memory"])
 def test_hostile_names_are_inert(open_page, tmp_path, view):
     docs = documents.from_report(hostile_report(), notes=[{"kind": "warning", "time_ns": 0, "text": HOSTILE[1], "count": 0}])
     page = show(open_page, tmp_path, docs, view, "&site=3")

@@ -41,7 +41,7 @@ def recordings(compiled, tmp_path_factory):
         "freed": [compiled("moments.c")],  # sampled too coarsely for any sample
         "connections": [harness.BUILD / "examples" / "connections", "A"],
     }
-    options = {"sampled": ["--sample=4k"], "freed": ["--sample=512m"]}
+    options = {"sampled": ["--sample=4k"], "freed": ["--sample=512m"], "python": ["--ledger"], "family": ["--ledger"]}
 
     def recording(name):
         if name not in made:
@@ -397,7 +397,9 @@ EMPTY = [("sampled", "lifetimes", "", "A sampled recording has no lifetimes"),
          ("moments", "findings", "", "heft found nothing wrong"),
          ("moments", "threads", "", "There is one thread"),
          ("own", "threads", "", "No thread frees what another one allocated"),
-         ("pprof", "memory", "", "no breakdown of resident memory"),
+         ("pprof", "memory", "", "A pprof file has no ledgers"),
+         ("moments", "memory", "", "No breakdown of resident memory"),
+         ("moments", "memory", "", "heft run --ledger"),
          ("family", "processes", "&search=nothing_is_called_this", "No process here")]
 
 
@@ -424,4 +426,4 @@ def test_views_without_data_are_dimmed(recordings, open_page):
         assert {line for *_, line in style} == {"none"}
         dim = {name: colour for name, kind, colour, _ in style if kind == "lacking"}
         plain = {colour for name, kind, colour, _ in style if kind != "lacking" and name != "Findings"}
-        assert set(dim) == {"Sizes", "Lifetimes", "Threads"} and not set(dim.values()) & plain
+        assert set(dim) == {"Sizes", "Lifetimes", "Threads", "Memory"} and not set(dim.values()) & plain

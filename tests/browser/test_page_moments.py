@@ -112,15 +112,6 @@ def test_exits(recordings, open_page):
         assert sum(row["live_bytes"] for row in sizes) == left
 
 
-def test_memory_of_one_process(recordings, open_page):
-    with view_of(recordings / "family.heft") as view:
-        page = open_page(view.url + "#view=memory&process=3")
-        rows = {row["Part"]: row for row in table(page)}
-        assert rows["requested"]["Bytes"] == "3.8 MiB"  # 2 * (2,000,000 + 1000)
-        rss = next(p for p in view.get("/api/r/1/summary")["processes"] if p["number"] == 2)["totals"]["peak_rss_bytes"]
-        assert view.get("/api/r/1/ledger?process=2")["rss_bytes"] == rss
-
-
 def test_exec_is_one_process(recordings, open_page):
     path = recordings / "exec.heft"
     totals = report(path)["totals"]

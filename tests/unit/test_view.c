@@ -587,10 +587,6 @@ TEST(test_sizes_and_threads)
 	s = document(view_sizes, "focus=f");
 	assert_non_null(strstr(string(s, "words"), "filter does not apply"));
 	json_decref(s);
-	json_t *ledger = document(view_ledger,
-				  "process=1"); /* the child's 500, not the 630 of all */
-	assert_int_equal(number(json_array_get(json_object_get(ledger, "rows"), 0), "bytes"), 500);
-	json_decref(ledger);
 	json_t *t = document(view_threads, "");
 	assert_int_equal(length(t, "threads"), 3);
 	json_t *worker = json_array_get(json_object_get(t, "threads"), 1);
