@@ -53,7 +53,7 @@ static int merge(struct ledger_diff *d, const struct ledger_line **old,
 {
 	size_t i = 0, k = 0;
 	while (i < d->old->count || k < d->new->count) {
-		int order = i == d->old->count	 ? 1
+		int order = i == d->old->count   ? 1
 			    : k == d->new->count ? -1
 						 : by_identity(old[i], new[k]);
 		struct ledger_change c = {order <= 0 ? old[i] : NULL, order >= 0 ? new[k] : NULL,

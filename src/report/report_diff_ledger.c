@@ -22,8 +22,8 @@ static bool is_asked(const struct report_diff_options *o)
 
 static double threshold_of(const struct ledger_diff *d, const struct report_diff_options *o)
 {
-	const struct profile_threshold t =
-		profile_threshold_for(&o->threshold, o->sort, MEASURE_RSS_BYTES);
+	const struct profile_threshold t = profile_threshold_for(&o->threshold, o->sort,
+								 MEASURE_RSS_BYTES);
 	uint64_t most = d->old->rss_bytes > d->new->rss_bytes ? d->old->rss_bytes
 							      : d->new->rss_bytes;
 	return t.absolute ? t.value : t.share * (double)most;
@@ -57,7 +57,8 @@ static void print_side(FILE *out, const struct ledger_line *line)
 	fprintf(out, "%*s", COLUMNS, line ? words_bytes(line->bytes.resident).text : "-");
 }
 
-static void print_line(FILE *out, const struct ledger_change *c, const struct report_diff_options *o)
+static void print_line(FILE *out, const struct ledger_change *c,
+		       const struct report_diff_options *o)
 {
 	const struct ledger_line *line = c->new ? c->new : c->old;
 	const struct ledger_section *section = &ledger_sections[ledger_section_of(line->kind)];

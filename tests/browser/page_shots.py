@@ -47,6 +47,7 @@ VIEWS = {
 MANUAL = {
     "view.png": ("queue", "", 1280, 800, "light", [".card-foot .link", ".card details summary"]),
     "flame.png": ("python", "view=flame", 1280, 720, "dark", []),
+    "memory.png": ("python", "view=memory", 1280, 760, "light", []),
     "compare.png": ("python smaller", "view=diff&side=1", 1280, 720, "light", []),
 }
 

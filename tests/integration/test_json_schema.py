@@ -197,12 +197,13 @@ def documents(recordings, tmp_path_factory):
     add("shell", "--pid", str(found[list(recordings).index("shell")][2]["processes"][1]["pid"]))
     for old, new, *options in (("sqlite", "queue"), ("sampled", "sqlite"), ("queue", "leaky_server", "--per", "second"),
                                ("deep", "deeper"), ("deeper", "deep"), ("labels", "sampled"),
+                               *((("lost", "equal"),) if may_trace() else ()),
                                ("sqlite", "sqlite", "--at", "50%", "--focus", "sqlite", "--ignore", "nothing")):
         found.append(("diff", f"{old} {new}",
                       written("diff", "--json", "-n", "40", *options, recordings[old], recordings[new], status=(0, 1))))
     budget = tmp_path_factory.mktemp("budget") / "budget"
     budget.write_text("peak_bytes <= 1k\nleft_bytes <= 1G\nallocations in main <= 1\nfrees in thread:* <= 1\n"
-                      "finding unbounded-queue == 0\nallocated_bytes in file:nothing.c <= 1k\n")
+                      "finding unbounded-queue == 0\nallocated_bytes in file:nothing.c <= 1k\nrss_bytes <= 1k\n")
     for name, *options in ["queue"], ["sampled"], ["mapped"], ["go-heap.pprof"], ["sqlite", "--at", "peak"]:
         if options:
             budget.write_text("peak_bytes <= 1k\n")

@@ -47,8 +47,11 @@ static void line(struct ledger *l, enum ledger_kind kind, const char *name, uint
 static struct trace_writer *begin(void)
 {
 	static char *argv[] = {"program"};
-	const struct trace_meta meta = {
-		.heft_version = "test", .argv = argv, .argc = 1, .page_bytes = 4096, .tick_ns = 2048};
+	const struct trace_meta meta = {.heft_version = "test",
+					.argv = argv,
+					.argc = 1,
+					.page_bytes = 4096,
+					.tick_ns = 2048};
 	/* Two, of which the second called exec at 5 ms. */
 	static const struct {
 		int32_t pid;
@@ -236,7 +239,8 @@ TEST(budgets_say_what_is_missing)
 {
 	bool holds;
 	end(begin());
-	char *text = judged("rss_bytes <= 1T\nunreachable_bytes == 0\nmapped_bytes <= 1T\n", &holds);
+	char *text = judged("rss_bytes <= 1T\nunreachable_bytes == 0\nmapped_bytes <= 1T\n",
+			    &holds);
 	assert_false(holds);
 	assert_non_null(strstr(text, "-  no ledger in this file (heft run --ledger)"));
 	assert_non_null(strstr(text, "-  no heap was looked at (heft run --leaks)"));
@@ -350,7 +354,8 @@ static void check_sums(const json_t *doc)
 {
 	size_t i, k;
 	json_t *l, *one;
-	json_array_foreach(json_object_get(doc, "ledgers"), i, l) {
+	json_array_foreach(json_object_get(doc, "ledgers"), i, l)
+	{
 		long long sum = 0;
 		json_array_foreach(json_object_get(l, "lines"), k, one)
 			sum += number(one, "resident_bytes");
@@ -370,7 +375,8 @@ TEST(the_page_gets_ledgers)
 	put(w, &b, EXECED);
 	end(w);
 	json_t *doc = document(0, -1);
-	json_t *ledgers = json_object_get(doc, "ledgers"), *sections = json_object_get(doc, "sections");
+	json_t *ledgers = json_object_get(doc, "ledgers"),
+	       *sections = json_object_get(doc, "sections");
 	assert_int_equal(json_array_size(sections), LEDGER_SECTIONS);
 	assert_string_equal(string(json_array_get(sections, 0), "title"), "heap");
 	assert_int_equal(json_array_size(json_object_get(json_array_get(sections, 0), "kinds")), 6);
@@ -419,7 +425,8 @@ TEST(the_page_gets_some_of_many)
 	assert_int_equal(number(json_array_get(ledgers, shown - 1), "time_ns"), 249000);
 	bool largest = false;
 	json_t *l;
-	json_array_foreach(ledgers, i, l) {
+	json_array_foreach(ledgers, i, l)
+	{
 		json_t *lines = json_object_get(l, "lines");
 		assert_int_equal(json_array_size(lines), 22);
 		assert_string_equal(string(json_array_get(lines, 0), "name"), "file 29");
