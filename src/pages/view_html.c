@@ -234,8 +234,8 @@ static int add_process(struct writing *x, uint32_t number)
 		view_document *write;
 		bool exit; /* also of what it left */
 	} documents[] = {{"summary", view_summary, false}, {"timeline", view_timeline, false},
-			 {"threads", view_threads, false}, {"ledger", view_ledger, false},
-			 {"tree", view_tree, true},        {"sites", view_sites, true}};
+			 {"threads", view_threads, false}, {"tree", view_tree, true},
+			 {"sites", view_sites, true}};
 	int rc = 0;
 	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
 		for (int exit = 0; exit <= documents[i].exit && rc == 0; exit++) {

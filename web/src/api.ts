@@ -15,7 +15,7 @@
 // A file holds tree, sites and functions of these five: live at the peak, at=end, mode=allocated,
 // mode=allocated&metric=count, mode=churn; besides them sizes, lifetimes, threads, ledger, files, and
 // with --source source?file=...
-// Of several processes it holds for the greatest summary, timeline, threads, ledger, tree and sites with process=N,
+// Of several processes it holds for the greatest summary, timeline, threads, tree and sites with process=N,
 // the last two also with at=end.
 // A file inverts a tree by itself where it has no document with invert=1.
 //
