@@ -25,10 +25,12 @@ test("a ledger's layers are its kinds, and the greatest makers by name", () => {
   assert.equal(layerOf(layers, line("requested", "requested: 3 blocks", 1))?.title, "requested");
 });
 
-test("an instant has the ledger of its kind, or the nearest one", () => {
+test("an instant has the nearest ledger, the end that of the exit", () => {
   const all = [ledger("interval", 10), ledger("peak", 20), ledger("peak", 40), ledger("exit", 90)];
   assert.equal(ledgerAt(all, "peak", 25), 1);
   assert.equal(ledgerAt(all, "peak", 39), 2);
+  assert.equal(ledgerAt(all, "peak", 80), 3); // the others are of earlier peaks
+  assert.equal(ledgerAt([...all, ledger("request", 95)], "end", 100), 3);
   assert.equal(ledgerAt(all, "end", 100), 3);
   assert.equal(ledgerAt(all, 12, 12), 0);
   assert.equal(ledgerAt(all, 70, 70), 3);

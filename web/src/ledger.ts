@@ -44,10 +44,11 @@ export function layerOf(layers: Layer[], line: LedgerLine): Layer | undefined {
   return layers.find((l) => l.key === ownKey(line)) ?? layers.find((l) => l.key === line.kind);
 }
 
-// The ledger for an instant: by name the last one of that kind, else the nearest in time. -1: there is none.
+// The ledger for an instant: the nearest in time, and for the end that of the exit. A ledger near an earlier peak of the
+// heap says nothing about the greatest one. -1: there is none.
 export function ledgerAt(ledgers: Ledger[], at: "peak" | "end" | number, ns: number): number {
   const near = (ok: (l: Ledger) => boolean) => ledgers.reduce((best, l, i) => (ok(l) && (best < 0 || abs(l.time_ns - ns) <= abs(ledgers[best].time_ns - ns)) ? i : best), -1);
-  const named = at === "peak" ? near((l) => l.moment === "peak") : at === "end" ? near((l) => l.moment === "exit") : -1;
+  const named = at === "end" ? near((l) => l.moment === "exit") : -1;
   return named < 0 ? near(() => true) : named;
 }
 
