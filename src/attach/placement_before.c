@@ -15,6 +15,8 @@ enum {
 	LIST_LIMIT_MS = 5000,   /* how much longer if somebody wants the list */
 	LIST_SPARE = 100000,    /* blocks that may come between the first look and the second */
 	FROZEN_LIMIT_US = 2000, /* how much longer the program may stand still */
+	LATE_LIMIT_US =
+		500, /* how long to wait for threads that are late: with them nothing is exact */
 	FROZEN_IF_US = 1000, /* so long it may take while it runs; frozen it takes about as long */
 };
 
@@ -73,11 +75,17 @@ void before_look_again(struct before *b, struct stop *stop)
 	const struct stop_thread *threads;
 	size_t count;
 	struct older_totals totals;
-	if (!b->heap || !(b->frozen_limit_ns || b->list) || stop_threads(stop, &threads, &count) ||
-	    count > GLIBC_THREADS_MOST)
+	if (!b->heap || !(b->frozen_limit_ns || b->list))
 		return;
-	for (size_t i = 0; i < count; i++)
+	stop_wait_late(stop, LATE_LIMIT_US * UINT64_C(1000));
+	if (stop_threads(stop, &threads, &count) || count > GLIBC_THREADS_MOST)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		/* It may be about to change the heap, or hold up whoever reads the memory (stop_memory.c). */
+		if (!threads[i].stopped && !b->list)
+			return;
 		pointers[i] = threads[i].thread_pointer;
+	}
 	struct older_reading frozen = {.still = true,
 				       .thread_pointers = pointers,
 				       .thread_count = count,

@@ -287,13 +287,14 @@ static int frozen(struct plan *p,
 		if (busy)
 			pause_between_tries(busy);
 		report->tries++;
-		rc = stop_all(p->stop, STOP_LIMIT_NS, err);
-		late += rc == HEFT_EBUSY;
-		if (rc)
-			continue;
-		rc = work(p, report, err);
-		int back = stop_resume(p->stop, rc ? &ignored : err);
-		rc = rc ? rc : back;
+		rc = stop_all(p->stop, stop_limit_of_try(busy), err);
+		/* A program in vfork is not stopped at all. */
+		late += rc == HEFT_EBUSY && stop_pause_ns(p->stop) >= STOP_LIMIT_NS;
+		if (!rc) {
+			rc = work(p, report, err);
+			int back = stop_resume(p->stop, rc ? &ignored : err);
+			rc = rc ? rc : back;
+		}
 		if (stop_pause_ns(p->stop) > report->pause_ns)
 			report->pause_ns = stop_pause_ns(p->stop);
 	}

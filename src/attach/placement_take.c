@@ -146,15 +146,16 @@ static int restore_entries(struct removal *r, struct attach_report *report, stru
 		count += plan_changes(r, &r->pages[i], changes + count, NEAR_PAGE_ENTRIES - count,
 				      report);
 	int rc = count ? HEFT_EBUSY : 0;
-	for (uint64_t wait = 1000000; rc == HEFT_EBUSY; wait += wait / 2) {
-		rc = stop_all(r->stop, STOP_LIMIT_NS, err);
+	uint64_t wait = 1000000;
+	for (unsigned try = 0; rc == HEFT_EBUSY; try++, wait += wait / 2) {
+		rc = stop_all(r->stop, stop_limit_of_try(try), err);
 		if (!rc) {
 			report->tries++;
 			rc = stop_change_code(r->stop, changes, count, err);
 			int back = stop_resume(r->stop, rc ? &ignored : err);
 			rc = rc ? rc : back;
-			note_pause(r, report);
 		}
+		note_pause(r, report);
 		if (rc != HEFT_EBUSY || monotonic_ns() > until)
 			break;
 		nap(wait < 10000000 ? wait : 10000000);

@@ -5,7 +5,8 @@
  * a thread that waits for a processor stops only when it gets one, seconds later on a loaded machine.
  * But until it has stopped it cannot run a single instruction of the program. So the freeze begins when the
  * process's processor clock stands still. That is a hint and no proof: stop_change.c is right even if a late
- * thread runs. Late threads are waited for after the others have gone on.
+ * thread runs. Late threads are waited for after the others have gone on. A late thread may have the kernel's
+ * lock on the memory, which we need: stop_memory.c finds that out.
  *
  * In the freeze this thread has a real-time priority, where that is permitted: a loaded machine would
  * otherwise take the processor away from it in the worst moment, for up to 200 ms. */
@@ -23,8 +24,10 @@
 #include <unistd.h>
 
 #define SETTLE_NS 5000000000ull
+#define SHORT_NS 8000000ull
 enum {
-	CLEAN_PASSES = 2,     /* so many passes must find no new thread: a walk may miss one */
+	CLEAN_PASSES = 2, /* so many passes must find no new thread: a walk may miss one */
+	SHORT_TRIES = 3,
 	LOOK_AT_THREADS = 64, /* the children of at most so many stopped threads are looked at */
 };
 
@@ -136,11 +139,12 @@ static int wait_still(struct stop *s, struct heft_error *err)
 		}
 		if (still) {
 			int result = seize_all(s, &news, err);
-			if (!result && !news)
-				return is_opened(s) ? look_for_sharers(s, err) : stop_ended(s, err);
 			if (result)
 				return result;
+			if (!news && (!late || memory_is_free(s, s->until_ns)))
+				return is_opened(s) ? look_for_sharers(s, err) : stop_ended(s, err);
 			since = 0;
+			now = monotonic_ns();
 		}
 		if (now > s->until_ns)
 			return too_late(s, late, err);
@@ -160,6 +164,11 @@ static void resume(struct stop *s)
 	held_settle(s, monotonic_ns() + SETTLE_NS);
 }
 
+uint64_t stop_limit_of_try(unsigned tried)
+{
+	return tried < SHORT_TRIES ? SHORT_NS : STOP_LIMIT_NS;
+}
+
 int stop_all(struct stop *s, uint64_t limit_ns, struct heft_error *err)
 {
 	if (s->all || s->borrowed)
@@ -169,11 +178,13 @@ int stop_all(struct stop *s, uint64_t limit_ns, struct heft_error *err)
 				 "%s of process %d %s not gone on since the last stop",
 				 words_many(s->held.count, "thread", "threads").text, s->pid,
 				 s->held.count == 1 ? "has" : "have");
+	s->pause_ns = 0;
 	int result = sharers_look_everywhere(s, err);
 	if (result)
 		return result;
 	stop_read_filters(s);
 	s->shared = false;
+	memory_probe_begin(s);
 	raise_priority(s);
 	s->began_ns = monotonic_ns();
 	s->until_ns = s->began_ns + limit_ns;

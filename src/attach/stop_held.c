@@ -90,7 +90,10 @@ static void see_end(struct stop *s, struct held *h)
  * A thread that calls exec waits until all other threads are gone, and those that we trace go when we have taken
  * their ends. SEIZE of the one that calls exec waits in the kernel until the exec is done: both would wait for
  * ever. A signal interrupts SEIZE, which begins again after the handler. So a timer sends one every few milliseconds,
- * and its handler takes the ends. */
+ * and its handler takes the ends.
+ *
+ * This holds for the first SEIZE, too. We may trace threads that we do not know: a traced thread makes one that is traced
+ * from birth, and is killed before we have seen that; or the one that calls exec takes another number. */
 
 enum { INTERRUPT_MS = 10 };
 #define INTERRUPT_SIGNAL (SIGRTMAX - 7)
@@ -137,7 +140,7 @@ static long interruptible_seize(struct stop *s, pid_t tid)
 	const struct timespec often = {.tv_nsec = INTERRUPT_MS * 1000000L};
 	const struct itimerspec soon = {often, often};
 	sigset_t own, before;
-	if (!s->held.count || !make_timer(s))
+	if (!make_timer(s))
 		return ptrace(PTRACE_SEIZE, tid, NULL, seize_options);
 	sigemptyset(&own);
 	sigaddset(&own, INTERRUPT_SIGNAL);
@@ -355,10 +358,15 @@ static void sweep(struct stop *s)
 
 void held_release_stopped(struct stop *s)
 {
-	for (size_t i = 0; i < s->held.count; i++)
-		if (!s->held.items[i]->child && s->held.items[i]->state == HELD_STOPPED) {
-			change_repair_late(s, s->held.items[i]);
-			held_release(s->held.items[i]);
+	/* To repair one may mean to wait until it has had a processor: that one comes last. */
+	for (int late = 0; late < 2; late++)
+		for (size_t i = 0; i < s->held.count; i++) {
+			struct held *h = s->held.items[i];
+			if (h->child || h->state != HELD_STOPPED ||
+			    (!late && !h->seen && s->changed.count))
+				continue;
+			change_repair_late(s, h);
+			held_release(h);
 		}
 }
 

@@ -61,7 +61,8 @@ struct stop {
 
 	/* The freeze */
 	uint64_t began_ns, until_ns, pause_ns;
-	uint64_t still_ns; /* how long the processor clock must stand still */
+	struct stop_probe *probe; /* see stop_memory.c; NULL: there is none */
+	uint64_t still_ns;        /* how long the processor clock must stand still */
 	int unasked; /* for tests: threads are told to stop 1: just before the code changes, 2: after */
 	int policy, nice; /* this thread's own before the freeze */
 	bool raised;
@@ -129,6 +130,12 @@ void held_nap(void);
 int sharers_look_everywhere(struct stop *s, struct heft_error *err);
 int sharers_look_at_children(struct stop *s, pid_t tid, struct heft_error *err);
 bool sharers_same_memory(pid_t a, pid_t b);
+
+/* stop_memory.c: whether the memory can be read and written without waiting for a thread that is late. The probe is begun
+ * before threads are stopped; without it the answer is yes. false also if nobody knows until then. */
+void memory_probe_begin(struct stop *s);
+void memory_probe_end(struct stop *s);
+bool memory_is_free(struct stop *s, uint64_t until_ns);
 
 /* stop_restart.c: whether a call that returned EINTR without having done anything may be made again. */
 bool restart_is_safe(const struct stop *s, pid_t tid, long number, const uint64_t args[6]);

@@ -277,6 +277,7 @@ void stop_close(struct stop *s)
 	if (s->all)
 		stop_resume(s, NULL);
 	held_settle(s, monotonic_ns() + CLOSE_WAIT_NS);
+	memory_probe_end(s);
 	if (s->timer.made)
 		timer_delete(s->timer.id);
 	if (s->mem >= 0)

@@ -11,7 +11,7 @@
  *
  * Options: limit=MS for a freeze (50); still=NS for the processor clock (100000); patient: HEFT_EBUSY is
  * counted and tried again; unasked=N: see struct stop; every=US between two stops. The last line says what was measured; a failure is
- * a line "CODE MESSAGE" on stderr and exit status 1. */
+ * a line "CODE MESSAGE" on stderr and exit status 1, and the last line says how long the program stood still for nothing. */
 #include "attach/stop_held.h"
 #include "hosted/monotonic.h"
 
@@ -38,7 +38,7 @@ struct driver {
 
 	struct stop *stop;
 	struct heft_error err;
-	uint64_t busy, late, threads;
+	uint64_t busy, late, threads, longest_ns;
 	uint64_t *pauses;
 	size_t pause_count;
 };
@@ -83,8 +83,11 @@ static int freeze(struct driver *d, bool with_calls)
 	const struct stop_thread *list;
 	size_t count;
 	int code = stop_all(d->stop, d->limit_ns, &d->err);
-	if (code)
+	if (code) {
+		const uint64_t pause_ns = stop_pause_ns(d->stop);
+		d->longest_ns = pause_ns > d->longest_ns ? pause_ns : d->longest_ns;
 		return code;
+	}
 	code = stop_threads(d->stop, &list, &count);
 	d->threads = !code && count > d->threads ? count : d->threads;
 	for (size_t i = 0; !code && i < count; i++)
@@ -236,6 +239,7 @@ int main(int argc, char **argv)
 	uint64_t begin = monotonic_ns();
 	int code = stop_run(run, &d, &d.err);
 	if (code) {
+		printf("given_up_us %lu\n", d.longest_ns / 1000);
 		fprintf(stderr, "%d %s\n", code, d.err.message);
 		return 1;
 	}

@@ -9,12 +9,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -313,6 +315,38 @@ static void many_sleepers(void)
 	must(rounds == MANY, "a thread is missing");
 }
 
+/* A thread on the given processor, which others want, too. It is mostly in the middle of mprotect when it is taken from
+ * there: then the kernel's lock on the memory is its own. */
+static void *protect(void *arg)
+{
+	enum { PART = 64 << 20, PAGE = 4096 };
+	char *part = mmap(NULL, PART, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(part != MAP_FAILED, "mmap");
+	madvise(part, PART, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < PART; i += PAGE)
+		part[i] = 1;
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(atoi(arg), &one);
+	must(!sched_setaffinity(0, sizeof one, &one), "affinity");
+	say("protects\n");
+	for (;; rounds++) {
+		must(!mprotect(part, PART, PROT_READ), "mprotect");
+		must(!mprotect(part, PART, PROT_READ | PROT_WRITE), "mprotect");
+	}
+	return NULL;
+}
+
+static void locks_its_memory(void)
+{
+	pthread_t thread;
+	must(!pthread_create(&thread, NULL, protect, arguments[2]), "create");
+	while (!stdin_ended())
+		nap(5000000);
+	say_number("ok", rounds);
+	_exit(0);
+}
+
 /* Becomes itself again and again, from a thread that is not the first one. */
 static void *become(void *arg)
 {
@@ -350,10 +384,19 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } kinds[] = {
-	{"loops", many_loops},   {"threads", thread_storm}, {"forks", fork_storm},
-	{"spawns", spawn_storm}, {"vfork", vfork_sleeper},  {"vfork_beside", vfork_beside_loops},
-	{"signals", signals},    {"stops", stops_and_goes}, {"first_ends", first_thread_ends},
-	{"many", many_sleepers}, {"execs", execs},          {"ends", ends_soon},
+	{"loops", many_loops},
+	{"threads", thread_storm},
+	{"forks", fork_storm},
+	{"spawns", spawn_storm},
+	{"vfork", vfork_sleeper},
+	{"vfork_beside", vfork_beside_loops},
+	{"signals", signals},
+	{"stops", stops_and_goes},
+	{"first_ends", first_thread_ends},
+	{"locks", locks_its_memory},
+	{"many", many_sleepers},
+	{"execs", execs},
+	{"ends", ends_soon},
 };
 
 int main(int argc, char **argv)
