@@ -31,10 +31,12 @@
 #include <time.h>
 
 #define LOOK_NS 1000000000ull     /* how long to wait for threads that have no processor */
-#define PATIENCE_NS 3000000000ull /* how long a thread may stay inside */
+#define PATIENCE_NS 3000000000ull /* how long a thread may stay inside, */
+#define LATE_NS 15000000000ull    /* and if it hardly ever has a processor */
 #define RESTORE_NS 15000000000ull /* how long a program may be in vfork again and again */
 enum {
 	NEAR_MOST = 1 << 20,
+	LOOKS_LEAST = 10, /* on a loaded machine a look may take a second */
 	BORROW_TRIES = 5, /* 2 s each: the code is as before, nobody waits but heft */
 };
 
@@ -49,6 +51,7 @@ struct removal {
 	/* The threads that were there when the entries had their old bytes, and have not been seen outside since. Who
 	 * has been outside does not come in any more, and neither do new threads. */
 	VECTOR(pid_t) suspects;
+	size_t seen; /* of them, in the last look */
 };
 
 static int load_page(struct removal *r, uint64_t near_at, struct heft_error *err)
@@ -241,6 +244,7 @@ static void visit(void *ctx, const struct stop_thread *t)
 {
 	struct removal *r = ctx;
 	size_t i = 0;
+	r->seen++;
 	/* In the copy of an entry it goes on in the entry itself, which is as before. */
 	uint64_t back = 0;
 	for (unsigned k = 0; k < r->page_count && t->stopped && !back; k++)
@@ -263,6 +267,7 @@ static int look_at_suspects(struct removal *r, struct heft_error *err)
 {
 	VECTOR(pid_t) all = {0};
 	size_t kept = 0;
+	r->seen = 0;
 	target_maps_fini(&r->maps);
 	int rc = target_maps_read(&r->maps, r->pid, err);
 	for (size_t i = 0; i < r->suspects.count && !rc; i++)
@@ -280,13 +285,18 @@ static int look_at_suspects(struct removal *r, struct heft_error *err)
 
 static int wait_until_empty(struct removal *r, struct heft_error *err)
 {
-	uint64_t until = monotonic_ns() + PATIENCE_NS;
+	const uint64_t begun = monotonic_ns();
+	uint64_t wait = 500000;
+	bool patient = true;
 	int rc = list_suspects(r, err);
-	for (uint64_t wait = 500000; !rc && r->suspects.count && monotonic_ns() < until;
-	     wait += wait / 2) {
+	for (unsigned looks = 1; !rc && r->suspects.count && patient; looks++, wait += wait / 2) {
+		const size_t asked = r->suspects.count;
 		rc = look_at_suspects(r, err);
 		if (r->suspects.count)
 			nap(wait < 100000000 ? wait : 100000000);
+		/* One that has not been seen may be outside long since. */
+		const bool late = r->seen < asked || looks < LOOKS_LEAST;
+		patient = monotonic_ns() - begun < (late ? LATE_NS : PATIENCE_NS);
 	}
 	return rc;
 }
