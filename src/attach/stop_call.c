@@ -87,6 +87,9 @@ static int vanished(const struct stop *s, const struct held *h, struct heft_erro
 /* Makes a stopped thread the borrowed one. 0, or why this one cannot be it. */
 static int take(struct stop *s, struct held *h, struct heft_error *err)
 {
+	if (h->event == PTRACE_EVENT_VFORK) /* it would wait for its child, as long as that likes */
+		return heft_fail(err, HEFT_EBUSY, "thread %d of process %d is in vfork", h->tid,
+				 s->pid);
 	if (!to_event_stop(s, h, false))
 		return vanished(s, h, err);
 	if (!arch_can_enter(s, h))
@@ -188,6 +191,7 @@ static int borrow_one(struct stop *s, struct heft_error *err)
 			failed = taken;
 			next = 0;
 		}
+		held_release_children(s);
 		bool none = tried == c.count && !holds_any(s);
 		if (none && failed && failed != HEFT_EBUSY)
 			return failed;

@@ -298,6 +298,19 @@ void held_poll(struct stop *s, struct held *h)
 	}
 }
 
+void held_release_children(struct stop *s)
+{
+	for (size_t i = 0; i < s->held.count && !s->all; i++) {
+		struct held *h = s->held.items[i];
+		if (h->child && h->state == HELD_RUNS)
+			held_poll(s, h);
+		if (!h->child || h->state != HELD_STOPPED)
+			continue;
+		change_repair_child(s, h);
+		held_release(h);
+	}
+}
+
 size_t held_poll_all(struct stop *s)
 {
 	size_t late = 0;
@@ -326,6 +339,7 @@ void held_wait(struct stop *s, struct held *h)
 			return;
 		held_nap();
 		if (round % 64 == 0) {
+			held_release_children(s);
 			for (size_t i = 0; i < s->held.count; i++)
 				see_killed(s, s->held.items[i]);
 			see_first_end(s, h);

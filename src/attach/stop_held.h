@@ -121,6 +121,9 @@ size_t held_poll_all(struct stop *s);
 void held_release(struct held *h);
 /* Lets all stopped threads go but forked children. */
 void held_release_stopped(struct stop *s);
+/* Lets stopped forked children go, unless all is stopped. Whoever has called vfork waits for its child, so nobody may
+ * wait for that thread without this. */
+void held_release_children(struct stop *s);
 /* Until until_ns, waits for threads that run, repairs them and lets them go. */
 void held_settle(struct stop *s, uint64_t until_ns);
 /* Sleeps as shortly as is possible without keeping others from the processor. */
