@@ -85,7 +85,13 @@ def wait_for_state(process, letter, what):
 
 
 def is_untraced(pid):
-    return all(status(pid, "TracerPid", task) == "0" for task in os.listdir(f"/proc/{pid}/task"))
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            if status(pid, "TracerPid", task) != "0":
+                return False
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended
+    return True
 
 
 def ends_well(process, timeout=120):
