@@ -10,6 +10,7 @@
 #include "hosted/proc_text.h"
 #include "session/attach_call.h"
 #include "session/memory_limit.h"
+#include "session/own_allocator.h"
 #include "session/owner.h"
 #include "session/process_root.h"
 #include "session/process_start.h"
@@ -21,6 +22,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { STATUS_BYTES = 4096, NAMES_MOST = 12 };
@@ -201,6 +203,28 @@ static void check_functions(struct checks *c, const struct target_modules *m,
 			   "calls of %s cannot be seen: %s", refused->name, refused->refused);
 }
 
+/* Allocators that the process has and none of whose functions would be hooked */
+static void check_unseen(struct checks *c, const struct target_modules *m,
+			 const struct target_allocator *a)
+{
+	struct wire_hooked files[WIRE_HOOKED];
+	struct own_allocator_seen seen = {.files = files};
+	struct own_allocator found;
+	struct heft_error words = {0};
+	for (size_t i = 0; i < a->own_count && i < WIRE_HOOKED; i++) {
+		const struct target_mapping *at =
+			&m->maps.items[m->items[a->own[i].module].mapping];
+		files[seen.count++] = (struct wire_hooked){
+			makedev(at->device_major, at->device_minor), at->inode};
+	}
+	if (!own_allocator_of_process(m->pid, seen, &found) || found.how == ELF_MALLOC_SHARED)
+		return;
+	/* Such a program is refused: its numbers would be near zero. */
+	const bool refused = found.how == ELF_MALLOC_LIKELY && !found.library;
+	memcpy(words.message, found.text, sizeof words.message - 1);
+	checks_add_error(c, "allocator", refused ? CHECK_NO : CHECK_WARNING, &words);
+}
+
 static void check_allocator(struct checks *c, pid_t pid)
 {
 	struct target_modules modules;
@@ -216,6 +240,8 @@ static void check_allocator(struct checks *c, pid_t pid)
 		checks_add_error(c, "allocator", CHECK_NO, &err);
 	for (size_t own = 0; found && own < a.own_count; own++)
 		check_functions(c, &modules, &a, own);
+	if (found)
+		check_unseen(c, &modules, &a);
 	check_modules(c, &modules, found ? a.module : SIZE_MAX);
 	target_modules_fini(&modules);
 }

@@ -49,6 +49,9 @@ struct target_function {
  * module does not have has address 0. If it has several versions of one, the default is taken. */
 int target_functions(const struct target_modules *m, size_t module, const char *const *names,
 		     struct target_function *functions, size_t count, struct heft_error *err);
+/* What stands before `name` in the first function of the module whose name ends so. False: it has none with a prefix. */
+bool target_prefix(const struct target_modules *m, size_t module, const char *name, char *prefix,
+		   size_t size);
 /* Whether the functions that a module does not export can be found by name: its file is there and not stripped, or a
  * debug file is. */
 bool target_has_symbols(const struct target_modules *m, size_t module);

@@ -93,12 +93,17 @@ static uint16_t via_of(size_t row)
 
 /* ---- one module */
 
+static bool is_of_system(const struct search *s, size_t module)
+{
+	return target_is_called(&s->m->items[module], "libc.") ||
+	       target_is_called(&s->m->items[module], "ld-");
+}
+
 /* The families of the allocators that a module has: a bit for each. */
 static unsigned families_of(const struct search *s, size_t module)
 {
 	unsigned takes = 0, gives = 0;
-	bool libc = target_is_called(&s->m->items[module], "libc.") ||
-		    target_is_called(&s->m->items[module], "ld-");
+	bool libc = is_of_system(s, module);
 	for (size_t i = 0; i < ROWS; i++) {
 		const struct target_function *f = &s->functions[i];
 		if (rows[i].family >= FAMILIES || !(f->address || f->refused))
@@ -128,6 +133,27 @@ static size_t allocator_of(struct search *s, size_t module, unsigned family)
 	return a->own_count++;
 }
 
+/* Of a function that was found by its name: the entry to hook. */
+static struct target_entry entry_of(const struct search *s, size_t module, size_t row,
+				    const struct target_function *f, size_t allocator)
+{
+	const struct row *r = &rows[row];
+	struct target_entry e = {
+		.function = *f,
+		.module = module,
+		.wire = {.usable = s->a->own[allocator].usable,
+			 .hook = r->hook,
+			 .via = via_of(row),
+			 .size = r->size,
+			 .count = r->count,
+			 .old = r->old,
+			 .allocator = (uint8_t)allocator},
+	};
+	if (f->refused)
+		snprintf(e.refused, sizeof e.refused, "it %s", f->refused);
+	return e;
+}
+
 static const struct target_function *find(const struct search *s, const char *name)
 {
 	for (size_t i = 0; i < ROWS; i++)
@@ -141,18 +167,8 @@ static void add(struct search *s, size_t module, size_t row, size_t allocator)
 	const struct row *r = &rows[row];
 	const struct target_function *f = &s->functions[row];
 	const struct target_function *twin = *r->twin ? find(s, r->twin) : NULL;
-	struct target_entry e = {
-		.function = *f,
-		.module = module,
-		.twin = twin ? twin->address : 0,
-		.wire = {.usable = s->a->own[allocator].usable,
-			 .hook = r->hook,
-			 .via = via_of(row),
-			 .size = r->size,
-			 .count = r->count,
-			 .old = r->old,
-			 .allocator = (uint8_t)allocator},
-	};
+	struct target_entry e = entry_of(s, module, row, f, allocator);
+	e.twin = twin ? twin->address : 0;
 	if (!f->address && !f->refused)
 		return;
 	if (*r->twin && !e.twin) {
@@ -162,10 +178,57 @@ static void add(struct search *s, size_t module, size_t row, size_t allocator)
 		snprintf(e.refused, sizeof e.refused, "the file has no %s, which does not throw",
 			 r->twin);
 	}
-	if (f->refused)
+	if (f->refused) /* says more than that it has no twin */
 		snprintf(e.refused, sizeof e.refused, "it %s", f->refused);
 	snprintf(e.name, sizeof e.name, "%s", r->name);
 	target_allocator_add(s->a, &e);
+}
+
+/* ---- a jemalloc under a prefix of somebody's own (--with-jemalloc-prefix) */
+
+enum { PREFIX_BYTES = 32, PREFIXED_BYTES = 64, PREFIXED_MOST = 24 };
+
+/* It has the functions that one without a prefix has, and `via` has their names without it. */
+static bool is_of_jemalloc(const struct row *r)
+{
+	return r->family == FAMILY_PLAIN || r->family == FAMILY_MORE_PLAIN ||
+	       (r->family == FAMILY_JEMALLOC && r->name[0] != '_' && strncmp(r->name, "je_", 3));
+}
+
+static bool add_prefixed(struct search *s, size_t module, size_t *allocator)
+{
+	char prefix[PREFIX_BYTES], text[PREFIXED_MOST][PREFIXED_BYTES];
+	const char *names[PREFIXED_MOST];
+	struct target_function found[PREFIXED_MOST];
+	size_t which[PREFIXED_MOST], count = 1;
+	bool takes = false, gives = false;
+	struct heft_error ignored;
+	if (!target_prefix(s->m, module, "mallctlbymib", prefix, sizeof prefix))
+		return false;
+	snprintf(text[0], sizeof text[0], "%smalloc_usable_size", prefix);
+	for (size_t i = 0; i < ROWS && count < PREFIXED_MOST; i++)
+		if (is_of_jemalloc(&rows[i])) {
+			snprintf(text[count], sizeof text[0], "%s%s", prefix, rows[i].name);
+			which[count++] = i;
+		}
+	for (size_t i = 0; i < count; i++)
+		names[i] = text[i];
+	if (target_functions(s->m, module, names, found, count, &ignored))
+		return false;
+	for (size_t i = 1; i < count; i++)
+		if (found[i].address)
+			*(rows[which[i]].hook == WIRE_BLOB_OWN_FREE ? &gives : &takes) = true;
+	if (!takes || !gives)
+		return false;
+	*allocator = allocator_of(s, module, FAMILY_JEMALLOC);
+	s->a->own[*allocator].usable = found[0].address;
+	for (size_t i = 1; i < count; i++) {
+		struct target_entry e = entry_of(s, module, which[i], &found[i], *allocator);
+		snprintf(e.name, sizeof e.name, "%s", names[i]);
+		if (found[i].address || found[i].refused)
+			target_allocator_add(s->a, &e);
+	}
+	return true;
 }
 
 static void add_named(struct search *s, size_t module)
@@ -198,9 +261,11 @@ static void search_module(struct search *s, size_t module)
 	/* What somebody has named is what they say, whatever its name means elsewhere. */
 	add_named(s, module);
 	unsigned families = families_of(s, module);
-	if (!families && module != s->a->module)
-		return;
 	size_t allocator = 0; /* of the operators */
+	bool prefixed = !(families & 1u << FAMILY_JEMALLOC) && !is_of_system(s, module) &&
+			add_prefixed(s, module, &allocator);
+	if (!families && !prefixed && module != s->a->module)
+		return;
 	for (unsigned i = 0; i < FAMILIES && !allocator && module != s->a->module; i++)
 		if (families & 1u << i)
 			allocator = allocator_of(s, module, i);
@@ -224,6 +289,14 @@ static int check_named(const struct search *s, struct heft_error *err)
 					 "not there, or its file is stripped",
 					 s->m->pid, s->named[i].name);
 	return 0;
+}
+
+bool target_own_knows(const char *allocator)
+{
+	for (unsigned i = 0; i < FAMILY_PLAIN; i++)
+		if (!strcmp(family_names[i], allocator))
+			return true;
+	return false;
 }
 
 int target_own_find(struct target_allocator *a, const struct target_modules *m,

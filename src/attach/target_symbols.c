@@ -339,18 +339,18 @@ static bool read_memory(void *context, uint64_t at, void *to, size_t bytes)
 }
 
 /* Calls `see` with each symbol of the files or, without them, of the memory. */
-static bool each_symbol(const struct target_modules *m, const struct lookup *l,
+static bool each_symbol(const struct target_modules *m, const struct target_module *module,
 			const struct symbol_files *files,
-			void (*see)(void *, const struct image_symbol *))
+			void (*see)(void *, const struct image_symbol *), void *context)
 {
 	Elf *elf = files->file.elf;
 	Elf *apart = files->debug.elf ? files->debug.elf : files->mini;
 	if (!elf) {
 		const struct target_memory memory = {read_memory, (void *)m};
-		return target_dynsym_each(&l->module->image, &memory, see, (void *)l);
+		return target_dynsym_each(&module->image, &memory, see, context);
 	}
-	each_of_table(elf, SHT_DYNSYM, see, (void *)l);
-	each_of_table(apart ? apart : elf, SHT_SYMTAB, see, (void *)l);
+	each_of_table(elf, SHT_DYNSYM, see, context);
+	each_of_table(apart ? apart : elf, SHT_SYMTAB, see, context);
 	return true;
 }
 
@@ -373,11 +373,11 @@ static bool look_up(const struct target_modules *m, struct lookup *l)
 {
 	struct symbol_files files;
 	open_symbols(m, l->module, &files);
-	bool any = each_symbol(m, l, &files, find_names);
+	bool any = each_symbol(m, l->module, &files, find_names, l);
 	for (size_t i = 0; i < l->count; i++)
 		l->functions[i].room = bytes_left(l, i);
 	if (any && has_found(l))
-		each_symbol(m, l, &files, find_next);
+		each_symbol(m, l->module, &files, find_next, l);
 	close_symbols(&files);
 	return any;
 }
@@ -427,6 +427,36 @@ out:
 	free(l.ranks);
 	free(l.by_hash);
 	return rc;
+}
+
+struct prefix_search {
+	const struct target_module *module;
+	const char *name;
+	char *prefix;
+	size_t size;
+};
+
+static void find_prefix(void *context, const struct image_symbol *s)
+{
+	const struct prefix_search *f = context;
+	const size_t length = strlen(s->name), known = strlen(f->name);
+	if (length <= known || length - known >= f->size || *f->prefix ||
+	    strcmp(s->name + length - known, f->name) != 0 || !s->defined || s->type != STT_FUNC ||
+	    !target_image_code(&f->module->image, s->value))
+		return;
+	snprintf(f->prefix, f->size, "%.*s", (int)(length - known), s->name);
+}
+
+bool target_prefix(const struct target_modules *m, size_t module, const char *name, char *prefix,
+		   size_t size)
+{
+	struct prefix_search f = {&m->items[module], name, prefix, size};
+	struct symbol_files files;
+	*prefix = 0;
+	open_symbols(m, f.module, &files);
+	each_symbol(m, f.module, &files, find_prefix, &f);
+	close_symbols(&files);
+	return *prefix;
 }
 
 bool target_has_symbols(const struct target_modules *m, size_t module)

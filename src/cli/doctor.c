@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 
 #include "attach/checks.h"
+#include "attach/target_allocator.h"
 #include "hosted/json_writer.h"
 #include "hosted/name_words.h"
 #include "pages/view_page.h"
@@ -70,8 +71,11 @@ static void check_command(struct checks *c, const char *command)
 			   plan.way == LAUNCH_ENTRY ? ", by hooks at the entries of its malloc: it "
 						    : "",
 			   plan.way == LAUNCH_ENTRY ? plan.why : "");
-	if (plan.own_malloc_text[0] &&
-	    (plan.way == LAUNCH_PRELOAD || plan.own_malloc == ELF_MALLOC_LIKELY)) {
+	/* One that the program exports as malloc is hooked whatever it is. */
+	bool unknown = plan.own_malloc != ELF_MALLOC_EXPORTED && plan.allocator &&
+		       !target_own_knows(plan.allocator);
+	if (plan.own_malloc_text[0] && (plan.way == LAUNCH_PRELOAD || unknown ||
+					plan.own_malloc == ELF_MALLOC_LIKELY)) {
 		memcpy(err.message, plan.own_malloc_text, sizeof err.message - 1);
 		checks_add_error(c, "allocator", CHECK_WARNING, &err);
 	} else if (plan.own_malloc_text[0])

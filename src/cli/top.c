@@ -19,10 +19,12 @@
 #include "ledger/ledger_take.h"
 #include "report/report_ledger.h"
 #include "hosted/end_words.h"
+#include "hosted/monotonic.h"
 #include "hosted/name_words.h"
 #include "hosted/program_name.h"
 #include "profile/profile_from_trace.h"
 #include "record/recording_of.h"
+#include "session/process_memory.h"
 #include "session/session_guard.h"
 #include "top/top.h"
 
@@ -149,6 +151,7 @@ static int hold_process(struct top *t, int rc, struct heft_error *err)
 	if (process_open_of(t->pid, session, sizeof session, &t->held, &other) < 0)
 		return rc;
 	if (t->held->view.sampled) {
+		process_watch_rss(t->held);
 		*err = (struct heft_error){0};
 		return 0;
 	}
@@ -210,9 +213,14 @@ static void set_program(struct top *t, const struct profile *p)
 	pthread_mutex_unlock(&t->place.lock);
 }
 
-/* Samples do not know their threads: a view of one thread shows all of them. */
+/* Samples do not know their threads: a view of one thread shows all of them. Nobody else tells this heft whether
+ * the program has memory that is not seen: it looks itself. */
 static int load_held(struct top *t, struct profile **p, struct heft_error *err)
 {
+	const uint64_t now = monotonic_ns(), start = t->held->view.session.header->start_mono_ns;
+	const uint64_t age = now > start ? now - start : 0;
+	process_read_rss(t->held, age, 0);
+	process_look_for_allocator(t->held, age);
 	return sampled_profile(p, t->held, NULL, err);
 }
 

@@ -280,11 +280,19 @@ static bool file_has(const char *path, const char *text, size_t bytes)
 	return found;
 }
 
-/* heft's library needs _dl_find_object, which came with this version; the loader has the version's name. */
-static bool is_new_glibc(const char *loader)
+/* Of another C library than heft's own: why the program would not start with heft's library, in words; NULL: it is none.
+ * A loader may have any name: people put one beside their program. heft's library needs _dl_find_object, which came
+ * with glibc 2.35, and glibc's loader has the names of its versions. */
+static const char *foreign_libc(const char *loader)
 {
-	static const char needed[] = "GLIBC_2.35";
-	return file_has(loader, needed, sizeof needed);
+	static const char glibc[] = "GLIBC_PRIVATE", needed[] = "GLIBC_2.35", musl[] = "musl libc";
+	const char *name = strrchr(loader, '/');
+	if (name && strncmp(name, "/ld-musl", 8) == 0)
+		return "is linked with musl";
+	if (file_has(loader, glibc, sizeof glibc))
+		return file_has(loader, needed, sizeof needed) ? NULL
+							       : "has a glibc older than 2.35";
+	return file_has(loader, musl, sizeof musl - 1) ? "is linked with musl" : NULL;
 }
 
 /* Programs that are linked statically with glibc have the names of its tunables. Those of other C libraries may execute
@@ -313,16 +321,13 @@ static int inspect_libc(const char *path, const struct elf_facts *facts, struct 
 			struct heft_error *err)
 {
 	const char *loader = strrchr(facts->interpreter, '/');
-	const bool musl = loader && strncmp(loader, "/ld-musl", 8) == 0;
-	const char *what = musl ? "is linked with musl" : NULL;
+	const char *what = foreign_libc(facts->interpreter);
 	if (loader && strncmp(loader, "/linker64", 9) == 0)
 		return heft_fail(
 			err, HEFT_EREFUSED,
 			"%s is linked with bionic (loader %s); heft's library needs glibc\n"
 			"build it for glibc (Rust: --target x86_64-unknown-linux-gnu)",
 			path, facts->interpreter);
-	if (loader && strncmp(loader, "/ld-linux", 9) == 0 && !is_new_glibc(facts->interpreter))
-		what = "has a glibc older than 2.35";
 	if (!what)
 		return 0;
 	if (plan->via != LAUNCH_VIA_PRELOAD) {
@@ -387,6 +392,7 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 			take_own_malloc(plan, facts->own_malloc);
 		plan->own_malloc = facts->own_malloc;
 		memcpy(plan->malloc_name, facts->malloc_name, sizeof(plan->malloc_name));
+		plan->allocator = facts->allocator;
 		own_allocator_words(path, facts, false, plan->own_malloc_text,
 				    sizeof(plan->own_malloc_text));
 		break;
@@ -446,10 +452,8 @@ enum wire_program_kind launch_kind_of(int fd, const char *root)
 		return WIRE_PROGRAM_TAKES;
 	if (facts.sanitizer)
 		return WIRE_PROGRAM_REFUSES;
-	const char *name = strrchr(facts.interpreter, '/');
 	snprintf(loader, sizeof loader, "%s%s", root, facts.interpreter);
-	if (name && strncmp(name, "/ld-linux", 9) == 0 && access(loader, R_OK) == 0 &&
-	    !is_new_glibc(loader))
+	if (foreign_libc(loader))
 		return WIRE_PROGRAM_FOREIGN;
 	switch (facts.own_malloc) {
 	case ELF_MALLOC_EXPORTED:

@@ -33,6 +33,7 @@ struct launch_plan {
 	 * goes on, and summary and recording say it (TRACE_NOTE_OWN_MALLOC). */
 	enum elf_own_malloc own_malloc;
 	char malloc_name[48];
+	const char *allocator; /* its name if known ("jemalloc"), else NULL */
 	char own_malloc_text
 		[OWN_ALLOCATOR_TEXT]; /* what it is and what to do, one sentence a line; "" if none */
 };

@@ -122,7 +122,7 @@ int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
 	if (rc == HEFT_ENOTFOUND)
 		return heft_fail(err, rc, "process %d has a damaged session file: %s", pid, path);
 	if (!rc)
-		(*out)->pid = pid; /* as seen from here */
+		(*out)->pid = (*out)->seen_pid = pid; /* as seen from here */
 	return rc;
 }
 
