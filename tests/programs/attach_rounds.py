@@ -15,8 +15,12 @@ import subprocess
 import tempfile
 import time
 
+import pytest
+
 from attach_harness import Lines
-from harness import HEFT, TIME_LIMIT, children_of, end_group, plain_environment, run, start, wait_until
+from harness import (C_FLAGS, GO, HEFT, PROGRAMS, TIME_LIMIT, cargo_build, children_of, end_group, go_build,
+                     plain_environment, run, start, wait_until)
+from old_glibc import old_build
 
 
 class Wrong(Exception):
@@ -263,7 +267,9 @@ def make_life(kind, compiled, folder):
     if kind == "mimalloc":  # its operator new aborts instead of throwing
         return Life([compiled("attach_lives.c", flags=["-ldl", "-lmimalloc"], output=kind), "threads"], folder)
     if kind in OWN:
-        return Life([compiled("attach_throws.cc", flags=OWN[kind], output=kind)], folder, steps=1000)
+        return Life([compiled("attach_throws.cc", flags=OWN[kind], output=kind.replace(" ", "-"))], folder, steps=1000)
+    if kind in ELSEWHERE:
+        return Life([ELSEWHERE[kind](compiled.directory / kind.replace(" ", "-"))], folder)
     if kind == "python":
         return Life(["/usr/bin/python3", "-c", PYTHON], folder)
     if kind == "redis":
@@ -284,9 +290,49 @@ def make_life(kind, compiled, folder):
     return Life([program, kind], folder, after=libraries, **facts)
 
 
-# The same program with an allocator linked in
-OWN = {"jemalloc": ["-l:libjemalloc.a", "-ldl"], "tcmalloc": ["-l:libtcmalloc_minimal.a"]}
-KINDS = ["throws", *OWN, "mimalloc", "python", "forks", "family", "late-family", "daemons", "threads", "vfork", "signals", "coroutines",
+# The same program with an allocator linked in, and linked statically
+OWN = {"jemalloc": ["-l:libjemalloc.a", "-ldl"], "tcmalloc": ["-l:libtcmalloc_minimal.a"],
+       "static-pie": ["-static-pie"], "static jemalloc": ["-static", "-l:libjemalloc.a"],
+       "static tcmalloc": ["-static", "-l:libtcmalloc_minimal.a"]}
+
+
+# ---- programs that another compiler makes
+
+
+def build_musl(out):
+    if not shutil.which("musl-gcc"):
+        pytest.skip("musl-gcc is not installed")
+    subprocess.run(["musl-gcc", *C_FLAGS, f"-I{PROGRAMS}", PROGRAMS / "attach_threads.c", "-o", out], check=True)
+    return out
+
+
+def build_cgo(out):
+    if not os.path.exists(GO):
+        pytest.skip("Go is not installed")
+    return go_build(PROGRAMS / "attach_cgo.go", out)
+
+
+def build_rust(crate, allocator):
+    def build(out):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="crate", dir=out.parent))
+        try:
+            source = (PROGRAMS / "attach_rust.rs").read_text().replace("ALLOCATOR", allocator)
+            return cargo_build(folder / "crate", f"attach_{crate.split()[0].replace('-', '_')}",
+                               f"[dependencies]\n{crate}\n", source)
+        finally:
+            shutil.rmtree(folder)
+    return build
+
+
+ELSEWHERE = {
+    "musl": build_musl,
+    "old glibc": lambda out: old_build("attach_threads.c", out, "-Wno-attributes"),
+    "cgo": build_cgo,
+    "rust mimalloc": build_rust('mimalloc = "=0.1.52"', "mimalloc::MiMalloc"),
+    "rust jemalloc": build_rust('tikv-jemallocator = { version = "=0.6.1", features = ["profiling"] }',
+                                "tikv_jemallocator::Jemalloc"),
+}
+KINDS = ["throws", *OWN, *ELSEWHERE, "mimalloc", "python", "forks", "family", "late-family", "daemons", "threads", "vfork", "signals", "coroutines",
          "vectors",
          "blocked",
          "loading", "redis", "nginx"]

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -240,7 +241,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(word, "open"))
 			say_next_number();
 		else if (!strcmp(word, "close"))
-			close_range(3, ~0u, 0);
+			syscall(436, 3, ~0u, 0); /* close_range, which not every libc has */
 		else if (!strcmp(word, "exit"))
 			exit((int)a);
 		else if (!strcmp(word, "exec") && sscanf(line, "%*s %199s", text) == 1)
