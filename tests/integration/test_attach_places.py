@@ -12,7 +12,9 @@ import time
 import pytest
 
 from attach_harness import Attached, Lines, Target, may_trace
-from harness import HEFT, children_of, line_of, report, run, start, wait_until
+from attach_rounds import check_left
+from harness import C_FLAGS, HEFT, PROGRAMS, children_of, line_of, report, run, start, wait_until
+from old_glibc import LIBRARIES, old_build
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 NOBODY = 65534
@@ -98,6 +100,71 @@ def jailed(jail, tmp_path):
 
     yield begin
     for target in made:
+        target.end()
+
+
+def musl_inside(folder):
+    if not shutil.which("musl-gcc"):
+        pytest.skip("musl-gcc is not installed")
+    (folder / "lib").mkdir()
+    shutil.copy("/lib/ld-musl-x86_64.so.1", folder / "lib")
+    subprocess.run([str(w) for w in ("musl-gcc", *C_FLAGS, f"-I{PROGRAMS}", PROGRAMS / "attach_target.c", "-o",
+                                     folder / "target")], check=True)
+
+
+def old_glibc_inside(folder):
+    old_build("attach_target.c", folder / "target", "-ldl", inside=True)
+    for path in LIBRARIES.iterdir():
+        if re.match(r"(ld-|lib(c|dl|pthread)[-.])", path.name):
+            (folder / "lib/x86_64-linux-gnu").mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / "lib/x86_64-linux-gnu")
+    (folder / "lib64").mkdir()
+    (folder / "lib64/ld-linux-x86-64.so.2").symlink_to("/lib/x86_64-linux-gnu/ld-2.31.so")
+
+
+def lasting(maps):
+    """What stays as it is in a process that allocates: musl maps memory for small blocks, too."""
+    return [line for line in maps.splitlines() if not re.search(r" rw-p 0+ 00:00 0 *$", line)]
+
+
+LIBCS = {"musl": musl_inside, "old glibc": old_glibc_inside}
+
+
+@pytest.mark.parametrize("libc", LIBCS)
+@pytest.mark.parametrize("place", ["chroot", "container"])
+def test_another_libc(tmp_path, libc, place):
+    """In another user, mount and pid namespace with a libc that the host has not: heft attaches from outside, names are
+    right, the forked child has its session, and what heft leaves is as it was."""
+    if os.geteuid() and place == "chroot":
+        pytest.skip("only root can leave its root without a user namespace")
+    root = tmp_path / "root"
+    (root / "tmp").mkdir(parents=True, mode=0o777)
+    LIBCS[libc](root)
+    target = Jailed(root, place, tmp_path)
+    try:
+        target.do("alloc 10 100")
+        before, numbers = lasting(target.maps()), target.numbers()
+        for i in range(3):
+            heft = Attached(target, heft=HEFT, path=tmp_path / f"{i}.heft")
+            target.do("alloc 5 1000", "copy 2")
+            target.tell("fork")
+            assert target.line() == "child"
+            target.do("alloc 3 700", "exit 0")
+            heft.signal()
+            said = heft.end()
+            assert lasting(target.maps()) == before and target.numbers() == numbers, said
+            check_left(target.pid)
+            rep = heft.report()
+            made = [s for s in rep["sites"] if s["stack"][0].get("line") == line_of("attach_target.c", "make")]
+            assert (sum(s["allocations"] for s in made), sum(s["allocated_bytes"] for s in made)) == (
+                8, 5 * 1000 + 3 * 700), rep["sites"]
+            assert all(s["stack"][0]["function"] == "make" for s in made)
+            [copied] = [s for s in rep["sites"] if s["allocations"] == 2]
+            functions = [f.get("function") for f in copied["stack"]]
+            assert "strdup" in functions[0] and (libc == "musl" or functions[1] == "copy"), copied  # musl has no unwind tables
+            assert rep["pid"] == target.own_number() and rep["end"] == "detached" and len(rep["processes"]) == 2
+            target.do("alloc 3 7", "free 2")
+    finally:
         target.end()
 
 

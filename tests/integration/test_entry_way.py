@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import HEFT, report, run, total
+from old_glibc import LIBRARIES, old_build
 
 PROGRAMS = os.path.join(os.path.dirname(__file__), "..", "programs")
 
@@ -22,23 +23,38 @@ def needs_musl(kind):
         pytest.skip("musl-gcc is not installed")
 
 
+MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"
 KINDS = {
     "static": ("gcc", ["-static"], "is statically linked"),
     "static-pie": ("gcc", ["-static-pie"], "is statically linked"),
     "musl static": ("musl-gcc", ["-static"], "is statically linked"),
     "musl": ("musl-gcc", [], "is linked with musl"),
+    "old glibc": ("gcc", [], "has a glibc older than 2.35"),
+    # Loaders of other names: heft's library must not be preloaded, or the program would not even start.
+    "old glibc, its loader's own name": ("gcc", [f"-Wl,--dynamic-linker={LIBRARIES}/ld-2.31.so"],
+                                         "has a glibc older than 2.35"),
+    "musl, another loader": ("musl-gcc", [], "is linked with musl"),
 }
+
+
+def build_kind(kind, source, program):
+    needs_musl(kind)
+    compiler, flags, _ = KINDS[kind]
+    if kind.startswith("old glibc"):
+        return old_build(source, program, "-g", "-O1", *flags)
+    if kind == "musl, another loader":
+        loader = os.path.join(os.path.dirname(program), "loader.so")
+        shutil.copy(MUSL_LOADER, loader)
+        flags = [f"-Wl,--dynamic-linker={loader}"]
+    subprocess.run([compiler, "-g", "-O1", "-pthread", *flags, os.path.join(PROGRAMS, source), "-o", program],
+                   check=True, stderr=subprocess.DEVNULL)
+    return program
 
 
 @pytest.fixture
 def built(tmp_path):
     def build(kind, source="entry_tally.c", name="tally"):
-        needs_musl(kind)
-        compiler, flags, _ = KINDS[kind]
-        program = tmp_path / name
-        subprocess.run([compiler, "-g", "-O1", "-pthread", *flags, os.path.join(PROGRAMS, source), "-o", program],
-                       check=True, stderr=subprocess.DEVNULL)
-        return program
+        return build_kind(kind, source, tmp_path / name)
     return build
 
 
@@ -284,17 +300,14 @@ def tallies(tmp_path_factory):
     made = {}
 
     def program(kind):
-        needs_musl(kind)
         if kind not in made:
-            made[kind] = tmp_path_factory.mktemp("tallies") / "tally"
-            subprocess.run([KINDS[kind][0], "-g", "-O1", "-pthread", *KINDS[kind][1],
-                            os.path.join(PROGRAMS, "entry_tally.c"), "-o", made[kind]],
-                           check=True, stderr=subprocess.DEVNULL)
+            made[kind] = build_kind(kind, "entry_tally.c", tmp_path_factory.mktemp("tallies") / "tally")
         return made[kind]
     return program
 
 
-@pytest.mark.parametrize("kind,starter", [*(("static", s) for s in STARTERS), ("musl", "sh"), ("musl", "python vfork")])
+@pytest.mark.parametrize("kind,starter", [*(("static", s) for s in STARTERS), ("musl", "sh"), ("musl", "python vfork"), ("old glibc", "sh"),
+                                          ("old glibc, its loader's own name", "python spawn"), ("musl, another loader", "sh")])
 def test_executed_programs_are_held(tallies, tmp_path, kind, starter):
     path = tmp_path / "x.heft"
     program = tallies(kind)

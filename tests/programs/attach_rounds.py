@@ -318,7 +318,7 @@ def build_rust(crate, allocator):
         try:
             source = (PROGRAMS / "attach_rust.rs").read_text().replace("ALLOCATOR", allocator)
             return cargo_build(folder / "crate", f"attach_{crate.split()[0].replace('-', '_')}",
-                               f"[dependencies]\n{crate}\n", source)
+                               f"[dependencies]\n{crate}\n", source, seconds=600)
         finally:
             shutil.rmtree(folder)
     return build
