@@ -17,12 +17,15 @@
 
 enum { LOOK_MOST = 256 }; /* processes whose mappings are looked at for one file */
 
-/* The range that a line of /proc/PID/maps gives to this path; false: it is about another. */
+/* The range that a line of /proc/PID/maps gives to this path, as map_files calls it; false: it is about another. maps
+ * has zeros before low addresses, as a program at a fixed address has them, and map_files has none. */
 static bool range_of(const char *line, const char *path, char range[40])
 {
+	unsigned long long low, high;
 	int behind = 0;
-	if (sscanf(line, "%39[0-9a-f-] %*4s %*x %*x:%*x %*u %n", range, &behind) != 1 || !behind)
+	if (sscanf(line, "%llx-%llx %*4s %*x %*x:%*x %*u %n", &low, &high, &behind) != 2 || !behind)
 		return false;
+	snprintf(range, 40, "%llx-%llx", low, high);
 	return strcmp(line + behind, path) == 0;
 }
 

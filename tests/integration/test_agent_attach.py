@@ -11,7 +11,7 @@ import time
 import pytest
 
 from attach_harness import may_trace
-from harness import HEFT, run, start, wait_until
+from harness import C_FLAGS, HEFT, PROGRAMS, run, start, wait_until
 from live_harness import Agent, Service, fetch, live_in, session_env
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this system does not let us trace")
@@ -78,6 +78,39 @@ def test_present_and_later(program, tmp_path):
     wait_until(lambda: metric(agent, "heft_agent_attached_processes") == 0, what="no guardian")
     agent.close()
     assert "cannot attach" not in agent.log()
+
+
+OWN = {
+    "jemalloc": ("gcc", ["-l:libjemalloc.a", "-lstdc++", "-lm"]),
+    "static tcmalloc": ("gcc", ["-static", "-Wl,--whole-archive", "-l:libtcmalloc_minimal.a", "-Wl,--no-whole-archive",
+                                "-lstdc++", "-lm"]),
+    "static-pie": ("gcc", ["-static-pie"]),
+    "musl": ("musl-gcc", []),
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_own_allocators(tmp_path, kind):
+    """Programs that nothing can be preloaded into: served, shown by heft top, and saved like any other."""
+    compiler, flags = OWN[kind]
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    program = tmp_path / f"own-{os.getpid()}"
+    subprocess.run([compiler, *C_FLAGS, f"-I{PROGRAMS}", PROGRAMS / "service.c", *flags, "-o", program], check=True,
+                   stderr=subprocess.DEVNULL)
+    agent = Agent(tmp_path, ["--sample=4k", "--attach-exe", program.name])
+    try:
+        service = Service([program])
+        attached(agent, service.pid)
+        service.do(f"keep 20 {BLOCK}")
+        assert live_in(agent.heap(service.pid), "keep_block") == (20 * BLOCK, 20)
+        shown = run([HEFT, "top", "--once", str(service.pid)]).stdout.decode()
+        assert re.search(r"5\.7M .* 20 +.*keep_block", shown) and "!" not in shown.split("BLOCKS")[0].split("findings")[0], shown
+        assert metric(agent, r'heft_unseen\{pid="%d".*\}' % service.pid) == 0
+        assert service.end("exit 0") == 0
+        assert live_in(agent.ended(service.pid)[1], "keep_block") == (20 * BLOCK, 20)
+    finally:
+        agent.close()
 
 
 def test_detach(agent, program):

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from attach_harness import Attached, Lines, may_trace
-from harness import GO, GO_CACHE, HEFT, cargo_build, end_group, report, run, start, total, wait_until
+from harness import GO, GO_CACHE, HEFT, TIME_LIMIT, cargo_build, end_group, report, run, start, total, wait_until
 from live_harness import fetch
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
@@ -156,7 +156,8 @@ def test_pprof_names_the_handler(server, tmp_path):
     assert saved["way"] == "entry" and within(of_handler(saved, "open_session", "live_bytes"), OPEN, 0.2)
     if not os.path.exists(GO):
         pytest.skip("Go is not here: its pprof was not asked")
-    top = run([GO, "tool", "pprof", "-top", "-sample_index=inuse_space", heap], env={"HOME": str(tmp_path), "GOCACHE": GO_CACHE}).stdout.decode()
+    top = run([GO, "tool", "pprof", "-top", "-sample_index=inuse_space", heap], timeout=10 * TIME_LIMIT,  # it may have to be built
+              env={"HOME": str(tmp_path), "GOCACHE": GO_CACHE, "GOTOOLCHAIN": "local"}).stdout.decode()
     first = re.search(r"^ +([\d.]+)MB +[\d.]+% +[\d.]+% +[\d.]+MB +[\d.]+% +(.+)$", top, re.M)
     assert "open_session" in first[2] and within(float(first[1]) * (1 << 20), OPEN, 0.2), top
 

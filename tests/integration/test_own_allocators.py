@@ -275,6 +275,109 @@ def test_named_functions(small, counting, tmp_path):
         assert done.returncode in (1, 2) and words in " ".join(done.stderr.decode().split()), done.stderr
 
 
+# ---- a jemalloc under a prefix of somebody's own, and allocators that heft knows by name only
+
+PREFIXED = r"""
+#include <stdlib.h>
+#include <unistd.h>
+#include <stdio.h>
+void *zz_malloc(size_t), *zz_calloc(size_t, size_t), *zz_realloc(void *, size_t), *zz_mallocx(size_t, int),
+     *zz_aligned_alloc(size_t, size_t);
+int zz_posix_memalign(void **, size_t, size_t);
+void zz_free(void *), zz_sdallocx(void *, size_t, int), zz_free(void *);
+static unsigned long done;
+__attribute__((noinline)) void one_round(void)
+{
+    void *volatile p = zz_malloc(100), *r = NULL;
+    p = zz_realloc(p, 300);
+    zz_free(p);
+    zz_free(p = zz_calloc(7, 11));
+    zz_sdallocx(p = zz_mallocx(1000, 0), 1000, 0);
+    zz_free(p = zz_aligned_alloc(64, 640));
+    if (zz_posix_memalign(&r, 64, 500))
+        abort();
+    zz_free(r);
+    done++;
+}
+int main(void)
+{
+    char line[64];
+    ssize_t n;
+    if (write(1, "ready\n", 6) != 6)
+        return 1;
+    while ((n = read(0, line, sizeof line - 1)) > 0) {
+        line[n] = 0;
+        for (int i = atoi(line); i > 0; i--)
+            one_round();
+        n = snprintf(line, sizeof line, "%lu %lu %lu %lu\n", 5 * done, done, 5 * done, (100 + 200 + 77 + 1000 + 640 + 500) * done);
+        if (write(1, line, (size_t)n) != n)
+            return 1;
+    }
+    return 0;
+}
+"""
+EXPORTED = ("malloc free calloc realloc posix_memalign aligned_alloc memalign valloc malloc_usable_size mallocx rallocx xallocx "
+            "sallocx dallocx sdallocx nallocx mallctl mallctlnametomib mallctlbymib malloc_stats_print malloc_conf malloc_message")
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+def test_a_prefix_of_its_own(tmp_path, counting, static):
+    """--with-jemalloc-prefix=zz_: libc's malloc is there as well, and nobody calls it."""
+    archive = "/usr/lib/x86_64-linux-gnu/libjemalloc.a"
+    if not os.path.exists(archive):
+        pytest.skip("libjemalloc.a is not installed")
+    (tmp_path / "names").write_text("".join(f"{name} zz_{name}\n" for name in EXPORTED.split()))
+    (tmp_path / "x.c").write_text(PREFIXED)
+    subprocess.run(["objcopy", "--redefine-syms=names", archive, "zz.a"], cwd=tmp_path, check=True)
+    subprocess.run(["gcc", "-O1", "-g", *(["-static"] if static else []), "x.c", "zz.a", "-o", "x", "-lstdc++", "-lm", "-pthread"],
+                   cwd=tmp_path, check=True, stderr=subprocess.DEVNULL)
+    program = counting(tmp_path / "x")
+    text = run([HEFT, "doctor", program.pid]).stdout.decode()
+    assert "jemalloc of" in text and "zz_mallocx" in text, text
+    program.rounds(1)
+    heft = Attached(program, "-v", heft=HEFT)
+    allocations, reallocations, frees, size = program.rounds(20)
+    assert run([HEFT, "detach", program.pid]).returncode == 0
+    heft.end()
+    rep = heft.report()
+    sites = [s for s in rep["sites"] if s["stack"][0]["function"] == "one_round"]
+    assert (total(sites, "allocations"), total(sites, "reallocations"), total(sites, "allocated_bytes")) == (
+        allocations, reallocations, size)
+    assert {s["via"] for s in sites} == {"malloc", "realloc", "calloc", "mallocx", "aligned_alloc", "posix_memalign"}
+    assert (rep["totals"]["live_blocks"], rep["totals"]["unknown_frees"], rep["totals"]["older_frees"]) == (0, 0, 0)
+    assert not any(words in n["text"] for n in rep["notes"] for words in UNSEEN), rep["notes"]
+
+
+@pytest.fixture
+def unknown(tmp_path):
+    """Its allocator is known by its name, and its functions are not."""
+    (tmp_path / "unknown.c").write_text(STRIPPED.replace("mi_malloc", "scudo_malloc").replace("mi_free", "scudo_free")
+                                        .replace("mimalloc: error: no memory", ""))
+    subprocess.run(["gcc", "-O1", "-g", "unknown.c", "-o", "unknown"], cwd=tmp_path, check=True)
+    return tmp_path / "unknown"
+
+
+def test_what_is_not_hooked_is_said(unknown, counting, tmp_path):
+    """By heft doctor in advance, by heft run, attach and top, and in their recordings. It never looks like a program that
+    does not allocate."""
+    words = "has scudo linked in (scudo_malloc)"
+    foretold = run([HEFT, "doctor", unknown])
+    assert words in " ".join(foretold.stdout.decode().split()) and "warning" in foretold.stdout.decode()
+    said, rep = run_small(unknown, tmp_path)
+    assert f"! {unknown}"[:60] in said and words in str(rep["notes"]) and rep["totals"]["allocations"] == 0
+    line = f"! {unknown}"[:60]  # it is cut where the terminal ends
+    assert line in run([HEFT, "top", "--once", rep.path]).stdout.decode()
+    shown = run([HEFT, "top", "--once", "-o", tmp_path / "top.heft", "--", unknown]).stderr.decode()
+    assert line in shown, shown
+    program = counting(unknown)
+    foretold = run([HEFT, "doctor", program.pid])
+    assert words in " ".join(foretold.stdout.decode().split())
+    heft = Attached(program, heft=HEFT, path=tmp_path / "attached.heft")
+    program.rounds(1)
+    assert run([HEFT, "detach", program.pid]).returncode == 0
+    assert line in heft.end() and words in str(heft.report()["notes"])
+
+
 # ---- real crates
 
 CRATES = {

@@ -283,6 +283,7 @@ def test_501_of_the_agent(agent, linked, compiled):
         return body if status != 404 else None
     assert b"has mimalloc linked in (mi_malloc_aligned)" in wait_until(refused, what="an answer")
     assert agent.get(f"{blind.pid}/allocs")[0] == 501
+    assert "has mimalloc linked in" in run([HEFT, "top", "--once", str(blind.pid)]).stdout.decode()
     assert agent.heap(plain.pid)["totals"]["live_bytes"] >= 3000000
     _, metrics = fetch(agent.url.replace("debug/pprof/", "metrics"))
     assert re.search(rf'^heft_unseen\{{pid="{blind.pid}".*\}} 1$'.encode(), metrics, re.M)
