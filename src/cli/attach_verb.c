@@ -74,11 +74,7 @@ static void describe_before(struct attaching *a)
 	snprintf(a->before, sizeof a->before, "%s%s%s", a->report.before, details[0] ? "; " : "",
 		 details);
 	a->recorder.before = a->before;
-	if (a->report.unseen[0])
-		snprintf(a->unseen, sizeof a->unseen,
-			 "heft cannot hook these functions; their calls are recorded only where "
-			 "they lead to others of the allocator: %s",
-			 a->report.unseen);
+	record_verb_unseen(&a->report, a->unseen, sizeof a->unseen);
 	a->recorder.unseen = a->unseen;
 	a->recorder.older_blocks = a->report.listed;
 	a->recorder.older_fd = a->report.list_fd;
@@ -161,15 +157,8 @@ int attach_check_free(pid_t pid, struct heft_error *err)
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct attaching *a = ctx;
-	struct heft_error err = {0};
-	if (option->id == CLI_OPT_ALLOC_FN) {
-		if (a->o.function_count == ATTACH_FUNCTIONS)
-			return cli_usage_error(a->verb.verb, "too many --alloc-fn: at most %d",
-					       ATTACH_FUNCTIONS);
-		if (attach_function_parse(value, &a->o.functions[a->o.function_count++], &err))
-			return cli_usage_error(a->verb.verb, "%s", err.message);
-		return 0;
-	}
+	if (option->id == CLI_OPT_ALLOC_FN)
+		return record_verb_function(&a->verb, value, a->o.functions, &a->o.function_count);
 	if (option->id != CLI_OPT_OLDER)
 		return record_verb_set(&a->verb, option, value);
 	a->o.older = true;

@@ -74,8 +74,8 @@ static void check_command(struct checks *c, const char *command)
 	/* One that the program exports as malloc is hooked whatever it is. */
 	bool unknown = plan.own_malloc != ELF_MALLOC_EXPORTED && plan.allocator &&
 		       !target_own_knows(plan.allocator);
-	if (plan.own_malloc_text[0] && (plan.way == LAUNCH_PRELOAD || unknown ||
-					plan.own_malloc == ELF_MALLOC_LIKELY)) {
+	if (plan.own_malloc_text[0] &&
+	    (plan.way == LAUNCH_PRELOAD || unknown || plan.own_malloc == ELF_MALLOC_LIKELY)) {
 		memcpy(err.message, plan.own_malloc_text, sizeof err.message - 1);
 		checks_add_error(c, "allocator", CHECK_WARNING, &err);
 	} else if (plan.own_malloc_text[0])

@@ -2,6 +2,7 @@
 #include "cli/entry_way.h"
 
 #include "cli/cli.h"
+#include "cli/record_verb.h"
 #include "hosted/program_name.h"
 
 #include <poll.h>
@@ -29,8 +30,10 @@ static int hold(void *ctx, pid_t pid, const char *session_dir, pid_t *tracer,
 		struct heft_error *err)
 {
 	struct entry_way *w = ctx;
-	const struct attach_options o = options_for(w, pid, session_dir);
+	struct attach_options o = options_for(w, pid, session_dir);
 	struct attach_report report;
+	for (; o.function_count < w->function_count; o.function_count++)
+		o.functions[o.function_count] = w->functions[o.function_count];
 	int rc = attach_begin(&w->attached, &o, &report, err);
 	*tracer = report.guardian;
 	return rc;
@@ -39,8 +42,13 @@ static int hold(void *ctx, pid_t pid, const char *session_dir, pid_t *tracer,
 static int hook(void *ctx, struct heft_error *err)
 {
 	struct entry_way *w = ctx;
-	struct attach_report ignored;
-	return attach_started(w->attached, &ignored, err);
+	struct attach_report report;
+	int rc = attach_started(w->attached, &report, err);
+	if (rc)
+		return rc;
+	record_verb_unseen(&report, w->unseen, sizeof w->unseen);
+	w->recorder.unseen = w->unseen;
+	return 0;
 }
 
 static void end(void *ctx)

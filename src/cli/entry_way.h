@@ -12,7 +12,11 @@ struct entry_way {
 	struct recorder_holder holder;
 	const struct recorder_options *options;
 	struct attached *attached;
+	/* Of the command itself, not of what it executes (--alloc-fn); NULL: none */
+	const struct attach_function *functions;
+	unsigned function_count;
 	char blob[4096];
+	char unseen[800]; /* a sentence about functions that could not be hooked */
 };
 
 /* Makes o->holder ready, and o->entry if the plan wants it; w stays as long as o. */

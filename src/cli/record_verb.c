@@ -67,6 +67,28 @@ static int set_path_fd(struct record_verb *r, const char *value)
 	return 0;
 }
 
+void record_verb_unseen(const struct attach_report *report, char *text, size_t size)
+{
+	text[0] = 0;
+	if (report->unseen[0])
+		snprintf(text, size,
+			 "heft cannot hook these functions; their calls are recorded only where "
+			 "they lead to others of the allocator: %s",
+			 report->unseen);
+}
+
+int record_verb_function(const struct record_verb *r, const char *value,
+			 struct attach_function *list, unsigned *count)
+{
+	struct heft_error err = {0};
+	if (*count == ATTACH_FUNCTIONS)
+		return cli_usage_error(r->verb, "too many --alloc-fn: at most %d",
+				       ATTACH_FUNCTIONS);
+	if (attach_function_parse(value, &list[(*count)++], &err))
+		return cli_usage_error(r->verb, "%s", err.message);
+	return 0;
+}
+
 int record_verb_set(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct record_verb *r = ctx;

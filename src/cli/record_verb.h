@@ -2,6 +2,7 @@
 #ifndef HEFT_CLI_RECORD_VERB_H
 #define HEFT_CLI_RECORD_VERB_H
 
+#include "attach/attach.h"
 #include "cli/cli.h"
 #include "cli/live_server.h"
 #include "record/launch.h"
@@ -26,6 +27,11 @@ struct record_verb {
 
 /* For cli_parse_options; ctx is a struct record_verb with `verb` set. */
 int record_verb_set(void *ctx, const struct cli_option *option, const char *value);
+/* The value of --alloc-fn, added to the list. 0, or the status to end with. */
+int record_verb_function(const struct record_verb *r, const char *value,
+			 struct attach_function *list, unsigned *count);
+/* A sentence about functions that heft cannot hook; "": there are none. */
+void record_verb_unseen(const struct attach_report *report, char *text, size_t size);
 /* Whether the options go together: 0, or the status to end with. */
 int record_verb_check(const struct record_verb *r);
 /* Records what r->o says, and prints the summary. 0, or why nothing was recorded. */

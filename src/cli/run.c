@@ -22,40 +22,69 @@ static int refused(const struct heft_error *err, int rc)
 	}
 }
 
+struct running {
+	struct record_verb verb;
+	struct attach_function functions[ATTACH_FUNCTIONS];
+	unsigned function_count;
+};
+
+static int set_option(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct running *r = ctx;
+	if (option->id == CLI_OPT_ALLOC_FN)
+		return record_verb_function(&r->verb, value, r->functions, &r->function_count);
+	return record_verb_set(&r->verb, option, value);
+}
+
+/* Functions that the user has named are hooked where they begin, in a program that needs it for nothing else, too. */
+static int take_functions(struct running *r)
+{
+	if (!r->function_count)
+		return 0;
+	if (r->verb.via == LAUNCH_VIA_PRELOAD)
+		return cli_usage_error(r->verb.verb, "--alloc-fn does not go with --via=preload");
+	r->verb.via = LAUNCH_VIA_ENTRY;
+	return 0;
+}
+
 int cmd_run(int argc, char **argv)
 {
-	struct record_verb r = {.verb = cli_verb_find("run"), .o.follow = true, .path_fd = -1};
+	struct running running = {
+		.verb = {.verb = cli_verb_find("run"), .o.follow = true, .path_fd = -1}};
+	struct record_verb *const r = &running.verb;
 	struct launch_plan plan;
 	struct entry_way entry;
 	struct heft_error err = {0};
 	struct recorder_result result = {0};
 	char preload[4096];
 	int first;
-	int rc = cli_parse_options(r.verb, argc, argv, record_verb_set, &r, &first);
+	int rc = cli_parse_options(r->verb, argc, argv, set_option, &running, &first);
 	if (rc != CLI_GO_ON)
 		return rc;
-	if ((rc = record_verb_check(&r)))
+	if ((rc = record_verb_check(r)) || (rc = take_functions(&running)))
 		return rc;
 	if (first >= argc)
-		return cli_usage_error(r.verb, "no command given");
-	r.o.argv = argv + first;
-	r.o.argc = argc - first;
-	r.o.plan = &plan;
-	r.o.preload = preload;
+		return cli_usage_error(r->verb, "no command given");
+	r->o.argv = argv + first;
+	r->o.argc = argc - first;
+	r->o.plan = &plan;
+	r->o.preload = preload;
 	if ((rc = cli_locate_preload(preload, sizeof preload, &err)) ||
-	    (rc = launch_inspect(argv[first], r.via, &plan, &err)) ||
-	    (rc = entry_way_init(&entry, &r.o, &err)))
+	    (rc = launch_inspect(argv[first], r->via, &plan, &err)) ||
+	    (rc = entry_way_init(&entry, &r->o, &err)))
 		return refused(&err, rc);
-	if (plan.own_malloc_text[0] && plan.way == LAUNCH_PRELOAD && !r.quiet)
+	entry.functions = running.functions;
+	entry.function_count = running.function_count;
+	if (plan.own_malloc_text[0] && plan.way == LAUNCH_PRELOAD && !r->quiet)
 		cli_say(plan.own_malloc_text);
-	if (r.o.verbose && !r.quiet) {
+	if (r->o.verbose && !r->quiet) {
 		char way[PATH_MAX + 200];
 		entry_way_words(&plan, way, sizeof way);
 		cli_say(way);
 	}
-	rc = record_verb_run(&r, &result, &err);
-	if (entry_way_give_up(&r.o, &plan, rc, r.quiet, &err))
-		rc = record_verb_run(&r, &result, &err);
+	rc = record_verb_run(r, &result, &err);
+	if (entry_way_give_up(&r->o, &plan, rc, r->quiet, &err))
+		rc = record_verb_run(r, &result, &err);
 	if (rc)
 		return refused(&err, rc);
 	return WIFSIGNALED(result.status) ? 128 + WTERMSIG(result.status)

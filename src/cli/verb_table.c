@@ -60,6 +60,14 @@
 		OPTION_OF_FILE(CLI_OPT_TLS_KEY, "tls-key", "the key of the certificate"),          \
 		OPTION_OF_FILE(CLI_OPT_TLS_CLIENT_CA, "tls-client-ca",                             \
 			       "answer clients with certificates of these authorities")
+#define OPTION_ALLOC_FN                                                                            \
+	{CLI_OPT_ALLOC_FN,                                                                         \
+	 "alloc-fn",                                                                               \
+	 0,                                                                                        \
+	 CLI_ARG,                                                                                  \
+	 "NAME:KIND",                                                                              \
+	 "also record calls of NAME, which works as KIND does: malloc, calloc, realloc, free ...", \
+	 false}
 #define OPTION_AT                                                                                  \
 	{CLI_OPT_AT, "at",   0,                                                                    \
 	 CLI_ARG,    "TIME", "only what was live at TIME, at the peak or end, or left at exit",    \
@@ -140,6 +148,7 @@ static const struct cli_option run_options[] = {
 	 "entries "
 	 "of malloc (default: preload, entry where that cannot work)",
 	 false},
+	OPTION_ALLOC_FN,
 	OPTIONS_RECORDING("keep serving for TIME after the end"),
 	END,
 };
@@ -147,9 +156,7 @@ static const struct cli_option run_options[] = {
 static const struct cli_option attach_options[] = {
 	{CLI_OPT_DURATION, "duration", 0, CLI_ARG, "TIME",
 	 "end the recording after TIME (default: when the program ends, or at Ctrl-C)", false},
-	{CLI_OPT_ALLOC_FN, "alloc-fn", 0, CLI_ARG, "NAME:KIND",
-	 "also record calls of NAME, which works as KIND does: malloc, calloc, realloc, free ...",
-	 false},
+	OPTION_ALLOC_FN,
 	{CLI_OPT_OLDER, "older", 0, CLI_NO_ARG, NULL,
 	 "list the blocks from before too; the program stands still meanwhile", false},
 	OPTIONS_RECORDING("keep serving for TIME after the recording"),

@@ -57,6 +57,8 @@ struct recorder_entry {
 	int (*hook)(void *ctx, struct heft_error *err);
 	/* Nothing is recorded any more: takes the hooks out of what still runs. Also after a failure. */
 	void (*end)(void *ctx);
+	const char *
+		unseen; /* after hook: functions that could not be hooked, a sentence; NULL: none */
 };
 
 /* Programs that nothing can be preloaded into, which processes of the command execute. How heft gets into them is not

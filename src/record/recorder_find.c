@@ -85,8 +85,11 @@ static void add_process(struct recorder *r, struct process *p)
 	trace_writer_process(r->writer, &p->entry.facts);
 	if (p->attached && r->o->attach->before && r->o->attach->before[0])
 		recorder_note(r, TRACE_NOTE_INFO, p->index, r->o->attach->before);
-	if (p->attached && r->o->attach->unseen && r->o->attach->unseen[0])
-		recorder_note(r, TRACE_NOTE_INFO, p->index, r->o->attach->unseen);
+	const char *unseen = p->attached ? r->o->attach->unseen
+			     : r->o->entry && recorded(p)->direct && !p->child ? r->o->entry->unseen
+									       : NULL;
+	if (unseen && unseen[0])
+		recorder_note(r, TRACE_NOTE_INFO, p->index, unseen);
 	if (p->attached)
 		recorder_take_older(r, p);
 	process_watch_rss(p);

@@ -168,7 +168,14 @@ void recorder_note_unfollowed(struct recorder *r)
 				? "heft follows the forks of an attached program, not what they "
 				  "execute"
 				: "it did not load heft's library (was its environment cleared?)";
-		if (launch_inspect(x->path, LAUNCH_VIA_PRELOAD, &plan, &why))
+		if (r->o->holder && !launch_inspect(x->path, LAUNCH_VIA_AUTO, &plan, &why) &&
+		    plan.way == LAUNCH_ENTRY) {
+			snprintf(why.message, sizeof why.message,
+				 "it %s, and heft could not set hooks in it ('heft doctor %s' says "
+				 "why)",
+				 plan.why, x->path);
+			reason = why.message;
+		} else if (launch_inspect(x->path, LAUNCH_VIA_PRELOAD, &plan, &why))
 			reason = why.message;
 		snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s",
 			 x->pid, x->path, reason);

@@ -269,6 +269,16 @@ def test_named_functions(small, counting, tmp_path):
     assert {s["via"]: (s["allocations"], s["allocated_bytes"]) for s in rep["sites"]} == {
         "mi_malloc": (10, 1000), "malloc": (10, 500), "calloc": (10, 210)}
     assert ["tiny (it calls nothing" in n["text"] for n in rep["notes"]].count(True) == 1
+    # The same from its start
+    said, rep = run_small(small, tmp_path, "--alloc-fn=mine:malloc", "--alloc-fn=more:calloc", "--alloc-fn=gone:free",
+                          "--alloc-fn=tiny:malloc")
+    assert ["tiny (it calls nothing" in n["text"] for n in rep["notes"]].count(True) == 1, rep["notes"]
+    assert {s["via"]: (s["allocations"], s["allocated_bytes"]) for s in rep["sites"]} == {
+        "mi_malloc": (10, 1000), "malloc": (10, 500), "calloc": (10, 210)}, said
+    for options in (["--alloc-fn=mine:malloc", "--via=preload"], ["--alloc-fn=mine"]):
+        assert run([HEFT, "run", "-o", tmp_path / "y.heft", *options, "--", small]).returncode == 125
+    done = run([HEFT, "run", "-o", tmp_path / "y.heft", "--alloc-fn=nothing:malloc", "--", small])
+    assert done.returncode == 125 and b"no function nothing" in done.stderr and done.stdout == b""
     for wrong, words in (("mine", "is no function and its kind"), ("mine:new", "say NAME:malloc"),
                          ("nothing:malloc", "no function nothing")):
         done = run([HEFT, "attach", "-o", tmp_path / "y.heft", f"--alloc-fn={wrong}", program.pid])
