@@ -171,8 +171,8 @@ void recorder_note_unfollowed(struct recorder *r)
 		if (r->o->holder && !launch_inspect(x->path, LAUNCH_VIA_AUTO, &plan, &why) &&
 		    plan.way == LAUNCH_ENTRY) {
 			snprintf(why.message, sizeof why.message,
-				 "it %s, and heft could not set hooks in it ('heft doctor %s' says "
-				 "why)",
+				 "it %s, and got no hooks: 'heft doctor %s' says why, or heft was "
+				 "too slow for it on a busy machine",
 				 plan.why, x->path);
 			reason = why.message;
 		} else if (launch_inspect(x->path, LAUNCH_VIA_PRELOAD, &plan, &why))

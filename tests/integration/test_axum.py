@@ -2,7 +2,6 @@
 keeps 20,000 bytes for each request and another one 2,000. heft says so, and jemalloc's own profile of the same run agrees."""
 
 import http.client
-import os
 import re
 import shutil
 import signal
@@ -12,7 +11,7 @@ import threading
 import pytest
 
 from attach_harness import Attached, Lines, may_trace
-from harness import GO, GO_CACHE, HEFT, TIME_LIMIT, cargo_build, end_group, report, run, start, total, wait_until
+from harness import HEFT, cargo_build, end_group, go_pprof, report, run, start, total, wait_until
 from live_harness import fetch
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
@@ -154,10 +153,7 @@ def test_pprof_names_the_handler(server, tmp_path):
     assert within(total(report(theirs)["sites"], "live_bytes"), total(rep["sites"], "live_bytes"), 0.3)
     saved = report(tmp_path / "axum.heft")
     assert saved["way"] == "entry" and within(of_handler(saved, "open_session", "live_bytes"), OPEN, 0.2)
-    if not os.path.exists(GO):
-        pytest.skip("Go is not here: its pprof was not asked")
-    top = run([GO, "tool", "pprof", "-top", "-sample_index=inuse_space", heap], timeout=10 * TIME_LIMIT,  # it may have to be built
-              env={"HOME": str(tmp_path), "GOCACHE": GO_CACHE, "GOTOOLCHAIN": "local"}).stdout.decode()
+    top = go_pprof(tmp_path, "-top", "-sample_index=inuse_space", heap).stdout.decode()
     first = re.search(r"^ +([\d.]+)MB +[\d.]+% +[\d.]+% +[\d.]+MB +[\d.]+% +(.+)$", top, re.M)
     assert "open_session" in first[2] and within(float(first[1]) * (1 << 20), OPEN, 0.2), top
 

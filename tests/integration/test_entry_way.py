@@ -570,8 +570,8 @@ def test_a_program_that_cannot_be_hooked_runs(tmp_path):
                    input=b'#include <unistd.h>\nint main(void) { return write(1, "ran", 3) != 3; }', check=True)
     done = run([HEFT, "run", "-q", "-o", path, "--", "sh", "-c", f"{program}; exit $?"])
     assert (done.returncode, done.stdout, done.stderr) == (0, b"ran", b""), done
-    assert any(f"executed {program} and was not recorded: it is statically linked, and heft could not set hooks in it "
-               f"('heft doctor {program}' says why)" in n["text"] for n in report(path)["notes"]), report(path)["notes"]
+    assert any(f"executed {program} and was not recorded: it is statically linked, and got no hooks: "
+               f"'heft doctor {program}' says why" in n["text"] for n in report(path)["notes"]), report(path)["notes"]
 
 
 def test_heft_is_killed(tmp_path):
