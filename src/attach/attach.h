@@ -82,4 +82,7 @@ int attach_end(struct attached *a, const pid_t *pids, uint32_t count, struct att
 /* Readable when nothing more can come: the guardian has gone. */
 int attached_fd(const struct attached *a);
 
+/* Whether heft knows the functions of an allocator, as session/allocator_names.h calls it. */
+bool attach_knows_allocator(const char *allocator);
+
 #endif

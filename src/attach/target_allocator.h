@@ -54,8 +54,6 @@ bool target_is_of_libc(uint32_t hook);
 /* Adds what the modules have beside malloc, and the named functions. */
 int target_own_find(struct target_allocator *a, const struct target_modules *m,
 		    const struct target_named *named, size_t named_count, struct heft_error *err);
-/* Whether heft knows the functions of an allocator, as session/allocator_names.h calls it. */
-bool target_own_knows(const char *allocator);
 /* One more function, unless it is there or there is no space. */
 void target_allocator_add(struct target_allocator *a, const struct target_entry *e);
 

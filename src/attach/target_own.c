@@ -13,6 +13,7 @@
  * replaces only the throwing one calls some malloc in it, and that is seen. */
 #include "attach/target_allocator.h"
 
+#include "attach/attach.h"
 #include "base/own_functions.h"
 #include "hosted/error.h"
 #include "wire/via.h"
@@ -291,7 +292,7 @@ static int check_named(const struct search *s, struct heft_error *err)
 	return 0;
 }
 
-bool target_own_knows(const char *allocator)
+bool attach_knows_allocator(const char *allocator)
 {
 	for (unsigned i = 0; i < FAMILY_PLAIN; i++)
 		if (!strcmp(family_names[i], allocator))

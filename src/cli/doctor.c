@@ -7,8 +7,8 @@
  * The exit status is 1 if recording would fail, else 0. */
 #include "cli/cli.h"
 
+#include "attach/attach.h"
 #include "attach/checks.h"
-#include "attach/target_allocator.h"
 #include "hosted/json_writer.h"
 #include "hosted/name_words.h"
 #include "pages/view_page.h"
@@ -73,7 +73,7 @@ static void check_command(struct checks *c, const char *command)
 			   plan.way == LAUNCH_ENTRY ? plan.why : "");
 	/* One that the program exports as malloc is hooked whatever it is. */
 	bool unknown = plan.own_malloc != ELF_MALLOC_EXPORTED && plan.allocator &&
-		       !target_own_knows(plan.allocator);
+		       !attach_knows_allocator(plan.allocator);
 	if (plan.own_malloc_text[0] &&
 	    (plan.way == LAUNCH_PRELOAD || unknown || plan.own_malloc == ELF_MALLOC_LIKELY)) {
 		memcpy(err.message, plan.own_malloc_text, sizeof err.message - 1);
