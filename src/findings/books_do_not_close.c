@@ -10,7 +10,8 @@
  * was forked, since it has blocks from before. */
 #include "findings/diagnosis.h"
 
-#include "hosted/ledger.h"
+#include "hosted/ledger_words.h"
+#include "profile/profile_ledgers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,28 +60,9 @@ static struct gap gap_of(const struct ledger *l)
 	return g;
 }
 
-/* The process that the ledger is of: one that called exec has been several with one number. */
-static uint32_t process_of(const struct profile *p, const struct ledger *l)
-{
-	uint32_t found = PROFILE_NONE;
-	for (uint32_t i = 0; i < p->process_count; i++)
-		if (p->processes[i].pid == l->pid &&
-		    (found == PROFILE_NONE || p->processes[i].start_ns <= l->time_ns))
-			found = i;
-	return found;
-}
-
-static const char *moment_words(const struct ledger *l)
-{
-	return l->moment == LEDGER_PEAK       ? "near the peak"
-	       : l->moment == LEDGER_EXIT     ? "at exit"
-	       : l->moment == LEDGER_INTERVAL ? "during the run"
-					      : "when heft looked";
-}
-
 static const char *summary(struct diagnosis *d, const struct gap *g, bool missed)
 {
-	const char *when = moment_words(g->ledger);
+	const char *when = ledger_moment_words(g->ledger->moment);
 	if (!missed)
 		return diagnosis_text(
 			d, "%s of the resident memory, %s of it %s, are on no line of the ledger",
@@ -134,7 +116,7 @@ static int report_gap(struct diagnosis *d, const struct gap *g)
 			return 0;
 	}
 	uint64_t bytes = missed ? g->missed_bytes : g->unexplained_bytes;
-	uint32_t process = p->process_count > 1 ? process_of(p, g->ledger) : PROFILE_NONE;
+	uint32_t process = p->process_count > 1 ? profile_ledger_process(p, g->ledger) : PROFILE_NONE;
 	struct draft f = draft_begin(FINDING_BOOKS_DO_NOT_CLOSE, PROFILE_NONE, bytes);
 	draft_rule(&f, &r);
 	f.finding.severity = severity_of(d, bytes);

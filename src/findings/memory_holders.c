@@ -10,8 +10,9 @@
 #include "findings/memory_holders.h"
 
 #include "findings/finding_words.h"
-#include "hosted/ledger.h"
+#include "hosted/ledger_words.h"
 #include "profile/process_groups.h"
+#include "profile/profile_ledgers.h"
 
 #include <string.h>
 
@@ -105,14 +106,6 @@ int memory_holders(struct diagnosis *d, uint32_t process, bool free_memory,
 
 /* ---- words */
 
-static const char *moment_words(const struct ledger *l)
-{
-	return l->moment == LEDGER_PEAK       ? "near the peak of the heap"
-	       : l->moment == LEDGER_EXIT     ? "at exit"
-	       : l->moment == LEDGER_INTERVAL ? "during the run"
-					      : "when heft looked";
-}
-
 static const char *list_holders(struct diagnosis *d, const struct memory_holders *h)
 {
 	const char *text = "";
@@ -125,7 +118,7 @@ const char *memory_holders_sentence(struct diagnosis *d, const struct memory_hol
 {
 	const char *list = list_holders(d, h);
 	return list ? diagnosis_text(d, "%s %s were resident: malloc's heap had %s%s",
-				     moment_words(h->ledger), words_size(h->ledger->rss_bytes).text,
+				     ledger_moment_words(h->ledger->moment), words_size(h->ledger->rss_bytes).text,
 				     words_size(h->heap_bytes).text, list)
 		    : NULL;
 }
@@ -216,14 +209,6 @@ static int note_free(struct diagnosis *d, uint32_t process)
 			"heft run --leaks says which blocks keep pages.");
 }
 
-static uint32_t process_of(const struct profile *p, const struct ledger *l)
-{
-	for (uint32_t i = 0; i < p->process_count; i++)
-		if (is_of(l, p, i))
-			return i;
-	return PROFILE_NONE;
-}
-
 /* Whether a process of this program has a note: processes of one program are alike. */
 static bool is_noted(const struct profile *p, const uint32_t *noted, uint32_t count,
 		     uint32_t process)
@@ -240,7 +225,7 @@ int note_memory_holders(struct diagnosis *d)
 	const struct profile *p = d->whole;
 	uint32_t noted[FINDINGS_OF_A_KIND], count = 0, last = PROFILE_NONE;
 	for (uint32_t i = 0; i < p->ledger_count && count < FINDINGS_OF_A_KIND; i++) {
-		uint32_t process = process_of(p, &p->ledgers[i]);
+		uint32_t process = profile_ledger_process(p, &p->ledgers[i]);
 		uint32_t before = findings_note_count(d->out);
 		if (process == PROFILE_NONE || process == last ||
 		    is_noted(p, noted, count, process))

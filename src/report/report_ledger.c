@@ -6,6 +6,7 @@
 #include "hosted/ledger_words.h"
 #include "hosted/name_words.h"
 #include "hosted/number_words.h"
+#include "profile/profile_ledgers.h"
 
 #include <inttypes.h>
 
@@ -199,15 +200,6 @@ static void report_ledger_short(char *text, size_t size, const struct ledger *l)
 					      parts[i].name, (double)parts[i].bytes / mib);
 }
 
-static uint64_t end_of(const struct profile *p, const struct ledger *l)
-{
-	uint64_t end_ns = 0;
-	for (uint32_t i = 0; i < p->process_count; i++)
-		if (p->processes[i].pid == l->pid && p->processes[i].start_ns <= l->time_ns)
-			end_ns = p->processes[i].end_ns;
-	return end_ns;
-}
-
 const char *report_ledger_row(const struct profile *p, char *text, size_t size)
 {
 	const struct ledger *l = ledger_largest(p->ledgers, p->ledger_count);
@@ -219,7 +211,8 @@ const char *report_ledger_row(const struct profile *p, char *text, size_t size)
 	if (l->moment == LEDGER_REQUEST)
 		return "RSS";
 	size_t n = strlen(text);
-	uint64_t end_ns = end_of(p, l);
+	uint32_t process = profile_ledger_process(p, l);
+	uint64_t end_ns = process == PROFILE_NONE ? 0 : p->processes[process].end_ns;
 	snprintf(text + n, size - n, " (%s of the peak live%s%s%s)",
 		 words_percent(l->share_of_peak).text, end_ns > l->time_ns ? ", " : "",
 		 end_ns > l->time_ns ? words_duration(end_ns - l->time_ns).text : "",

@@ -164,7 +164,7 @@ TEST(test_memory_of_others)
 	struct ledger *l;
 	struct profile *p = with_heap(&l, LEDGER_EXIT);
 	add_line(l, LEDGER_ANONYMOUS, "made by grow (table.c:7)", 100 * MIB, 0);
-	assert_int_equal(resident_notes(p, "most of the resident memory is not malloc's: at exit "
+	assert_int_equal(resident_notes(p, "most of the resident memory is not malloc's: when it exited "
 					   "199.0 MiB were resident: malloc's heap had 99.0 MiB; "
 					   "100.0 MiB: made by grow (table.c:7)"),
 			 1);
@@ -213,7 +213,7 @@ TEST(test_free_memory)
 	add_line(l, LEDGER_HELD_FREE, "in bins", 60 * MIB, 0);
 	add_line(l, LEDGER_HELD_FREE, "at the top", 40 * MIB, 0);
 	assert_int_equal(resident_notes(p, "100.0 MiB of the resident memory are free, and malloc "
-					   "keeps them: near the peak of the heap 199.0 MiB"),
+					   "keeps them: near the peak of its heap 199.0 MiB"),
 			 1);
 	/* What was freed before the exit is nothing to note. */
 	p = with_heap(&l, LEDGER_EXIT);

@@ -144,14 +144,15 @@ TEST(lines_have_short_names)
 TEST(one_sentence)
 {
 	char text[200];
-	struct ledger l = {0};
+	struct ledger l = {.moment = LEDGER_REQUEST};
+	const struct profile p = {.ledgers = &l, .ledger_count = 1};
 	line(&l, LEDGER_REQUESTED, "requested", 10 * MIB);
 	line(&l, LEDGER_HELD_FREE, "free, in bins", 943718); /* 0.9 MiB */
 	line(&l, LEDGER_ALLOCATOR, "pymalloc's arenas", 48 * MIB);
 	line(&l, LEDGER_ALLOCATOR, "another", MIB);
 	line(&l, LEDGER_MODULES_SHARED, "/lib/libc.so.6", 9 * MIB);
 	line(&l, LEDGER_STACKS, "stack", 4096); /* too small to be named */
-	report_ledger_short(text, sizeof text, &l);
+	assert_string_equal(report_ledger_row(&p, text, sizeof text), "RSS");
 	assert_string_equal(text, "68.9 MiB: pymalloc's arenas 49.0, heap 10.9, libraries 9.0");
 	ledger_fini(&l);
 }
