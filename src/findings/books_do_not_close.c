@@ -116,7 +116,8 @@ static int report_gap(struct diagnosis *d, const struct gap *g)
 			return 0;
 	}
 	uint64_t bytes = missed ? g->missed_bytes : g->unexplained_bytes;
-	uint32_t process = p->process_count > 1 ? profile_ledger_process(p, g->ledger) : PROFILE_NONE;
+	uint32_t process = p->process_count > 1 ? profile_ledger_process(p, g->ledger)
+						: PROFILE_NONE;
 	struct draft f = draft_begin(FINDING_BOOKS_DO_NOT_CLOSE, PROFILE_NONE, bytes);
 	draft_rule(&f, &r);
 	f.finding.severity = severity_of(d, bytes);

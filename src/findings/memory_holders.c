@@ -118,7 +118,8 @@ const char *memory_holders_sentence(struct diagnosis *d, const struct memory_hol
 {
 	const char *list = list_holders(d, h);
 	return list ? diagnosis_text(d, "%s %s were resident: malloc's heap had %s%s",
-				     ledger_moment_words(h->ledger->moment), words_size(h->ledger->rss_bytes).text,
+				     ledger_moment_words(h->ledger->moment),
+				     words_size(h->ledger->rss_bytes).text,
 				     words_size(h->heap_bytes).text, list)
 		    : NULL;
 }

@@ -233,8 +233,10 @@ static int add_process(struct writing *x, uint32_t number)
 		const char *name;
 		view_document *write;
 		bool exit; /* also of what it left */
-	} documents[] = {{"summary", view_summary, false}, {"timeline", view_timeline, false},
-			 {"threads", view_threads, false}, {"tree", view_tree, true},
+	} documents[] = {{"summary", view_summary, false},
+			 {"timeline", view_timeline, false},
+			 {"threads", view_threads, false},
+			 {"tree", view_tree, true},
 			 {"sites", view_sites, true}};
 	int rc = 0;
 	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)

@@ -164,10 +164,11 @@ TEST(test_memory_of_others)
 	struct ledger *l;
 	struct profile *p = with_heap(&l, LEDGER_EXIT);
 	add_line(l, LEDGER_ANONYMOUS, "made by grow (table.c:7)", 100 * MIB, 0);
-	assert_int_equal(resident_notes(p, "most of the resident memory is not malloc's: when it exited "
-					   "199.0 MiB were resident: malloc's heap had 99.0 MiB; "
-					   "100.0 MiB: made by grow (table.c:7)"),
-			 1);
+	assert_int_equal(
+		resident_notes(p, "most of the resident memory is not malloc's: when it exited "
+				  "199.0 MiB were resident: malloc's heap had 99.0 MiB; "
+				  "100.0 MiB: made by grow (table.c:7)"),
+		1);
 	p = with_heap(&l, LEDGER_EXIT);
 	add_line(l, LEDGER_ANONYMOUS, "made by grow (table.c:7)", 98 * MIB, 0);
 	assert_int_equal(resident_notes(p, ""), 0); /* less than half */
