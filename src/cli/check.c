@@ -108,9 +108,10 @@ static int take_operands(struct check *c, int argc, char **argv, int first, int 
 static int parse_budget(struct budget **b, const char *name, const char *text, size_t size,
 			struct heft_error *err)
 {
-	const char *kinds[FINDING_KINDS];
+	static struct budget_kind kinds[FINDING_KINDS];
 	for (unsigned i = 0; i < FINDING_KINDS; i++)
-		kinds[i] = finding_kind_name((enum finding_kind)i);
+		kinds[i] = (struct budget_kind){finding_kind_name((enum finding_kind)i),
+						finding_kind_needs((enum finding_kind)i)};
 	return budget_parse(b, name, text, size, kinds, FINDING_KINDS, err);
 }
 
@@ -194,12 +195,12 @@ static int command_failed(const struct check *c, int status, struct heft_error *
 			 WIFSIGNALED(status) ? "was" : "failed with", words_of_status(status).text);
 }
 
-/* Whether a rule's measure needs one of these (enum profile_has). */
+/* Whether a rule needs one of these (enum profile_has). */
 static bool asks_for(const struct budget *b, uint32_t has)
 {
 	bool asked = false;
 	for (uint32_t i = 0; i < b->count; i++)
-		asked = asked || (b->rules[i].measure && b->rules[i].measure->needs & has);
+		asked = asked || budget_rule_needs(&b->rules[i]) & has;
 	return asked;
 }
 

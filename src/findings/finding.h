@@ -115,7 +115,9 @@ const struct finding *findings_get(const struct findings *f, uint32_t index);
 uint32_t findings_note_count(const struct findings *f);
 const struct finding_note *findings_note(const struct findings *f, uint32_t index);
 
-const char *finding_kind_name(enum finding_kind kind);             /* "unbounded-queue" */
+const char *finding_kind_name(enum finding_kind kind); /* "unbounded-queue" */
+/* What only recordings have in which somebody looked for it (enum profile_has); 0: all are looked at. */
+uint32_t finding_kind_needs(enum finding_kind kind);
 const char *finding_severity_name(enum finding_severity severity); /* "high" */
 
 /* Conditions in words. Both are written where the rule is, so that text, JSON and page say the same. */

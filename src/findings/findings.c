@@ -55,6 +55,18 @@ const char *finding_kind_name(enum finding_kind kind)
 	return (unsigned)kind < FINDING_KINDS ? kind_names[kind] : "unknown";
 }
 
+uint32_t finding_kind_needs(enum finding_kind kind)
+{
+	switch (kind) {
+	case FINDING_LEAK_UNREACHABLE: return PROFILE_HAS_REACHABLE;
+	case FINDING_UNTOUCHED_MEMORY: return PROFILE_HAS_TOUCHED;
+	case FINDING_DUPLICATE_CONTENT: return PROFILE_HAS_EQUAL;
+	case FINDING_FRAGMENTATION: return PROFILE_HAS_PINNED;
+	case FINDING_BOOKS_DO_NOT_CLOSE: return PROFILE_HAS_LEDGER;
+	default: return 0;
+	}
+}
+
 const char *finding_severity_name(enum finding_severity severity)
 {
 	switch (severity) {

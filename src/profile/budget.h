@@ -20,12 +20,18 @@ enum budget_scope {
 enum budget_operator { BUDGET_AT_MOST, BUDGET_BELOW, BUDGET_AT_LEAST, BUDGET_ABOVE, BUDGET_EQUAL };
 const char *budget_operator_sign(enum budget_operator op); /* "<=" */
 
+/* A kind of finding that rules may count */
+struct budget_kind {
+	const char *name;
+	uint32_t needs; /* enum profile_has: without these nobody looked for it */
+};
+
 struct budget_rule {
 	uint32_t line;     /* from 1 */
 	size_t at, length; /* in the text, without its comment */
 	size_t limit_at, limit_length;
 	const struct measure *measure; /* NULL: counts findings */
-	const char *finding;
+	const struct budget_kind *finding;
 	enum budget_scope scope;
 	const char *pattern; /* as fnmatch(3) has it; NULL with BUDGET_ALL */
 	enum budget_operator op;
@@ -43,9 +49,11 @@ struct budget {
 /* Reads a whole file. HEFT_ENOTFOUND: it is not there. */
 int budget_read_file(const char *path, char **text, size_t *size, struct heft_error *err);
 /* `name` is for messages ("NAME:LINE:COLUMN: expected ..."); kinds are the findings there are,
- * count of them; the names must outlive the budget. 0, HEFT_ENOMEM, or HEFT_EFORMAT with err->offset. */
+ * count of them; they must outlive the budget. 0, HEFT_ENOMEM, or HEFT_EFORMAT with err->offset. */
 int budget_parse(struct budget **out, const char *name, const char *text, size_t size,
-		 const char *const *kinds, size_t kind_count, struct heft_error *err);
+		 const struct budget_kind *kinds, size_t kind_count, struct heft_error *err);
+/* What a recording must have for the rule to be judged (enum profile_has). */
+uint32_t budget_rule_needs(const struct budget_rule *r);
 void budget_free(struct budget *b);
 
 /* What a diagnosis found */

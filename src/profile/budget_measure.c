@@ -125,7 +125,7 @@ static void measure_findings(const struct budget_rule *r, const struct budget_fi
 			     size_t count, struct budget_result *result)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (strcmp(findings[i].kind, r->finding) != 0)
+		if (strcmp(findings[i].kind, r->finding->name) != 0)
 			continue;
 		result->measured++;
 		add_part(result, (uint32_t)i, 1);
@@ -147,6 +147,11 @@ static bool holds(const struct budget_rule *r, const struct budget_result *resul
 	case BUDGET_EQUAL: break;
 	}
 	return least <= r->limit && r->limit <= most;
+}
+
+uint32_t budget_rule_needs(const struct budget_rule *r)
+{
+	return r->measure ? r->measure->needs : r->finding->needs;
 }
 
 int budget_refuse(const struct budget *b, const struct profile *p, struct heft_error *err)
@@ -187,9 +192,11 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		struct budget_result *result = &results[i];
 		memset(result, 0, sizeof *result);
 		/* Samples add up by site: they do not tell what a thread allocated. */
-		result->unknown = r->measure &&
-				  (!measure_known(p, id_of(r)) ||
-				   (r->scope == BUDGET_IN_THREAD && p->estimates.errors));
+		result->unknown = r->measure
+					  ? !measure_known(p, id_of(r)) ||
+						    (r->scope == BUDGET_IN_THREAD &&
+						     p->estimates.errors)
+					  : (p->run.has & r->finding->needs) != r->finding->needs;
 		if (result->unknown)
 			continue;
 		if (!r->measure)

@@ -36,7 +36,7 @@ const char *budget_operator_sign(enum budget_operator op)
 
 struct parser {
 	struct budget *b;
-	const char *const *kinds;
+	const struct budget_kind *kinds;
 	size_t kind_count;
 	struct heft_error *err;
 	size_t at, line_start, line_end;
@@ -137,19 +137,19 @@ static int parse_kind(struct parser *p, struct budget_rule *r)
 	size_t length = name_length(p), best = 0;
 	const char *near = NULL;
 	for (size_t i = 0; i < p->kind_count; i++) {
-		if (is_word(p, length, p->kinds[i])) {
-			r->finding = p->kinds[i];
+		if (is_word(p, length, p->kinds[i].name)) {
+			r->finding = &p->kinds[i];
 			p->at += length;
 			return 0;
 		}
-		near = meant(p->b->text + p->at, length, p->kinds[i], &best, near);
+		near = meant(p->b->text + p->at, length, p->kinds[i].name, &best, near);
 	}
 	if (near)
 		return bad(p, p->at, "expected a kind of finding, found %s; did you mean %s?",
 			   found(p, p->at).text, near);
 	return bad(p, p->at,
 		   "expected a kind of finding that this heft looks for (such as %s), found %s",
-		   p->kind_count ? p->kinds[0] : "none", found(p, p->at).text);
+		   p->kind_count ? p->kinds[0].name : "none", found(p, p->at).text);
 }
 
 static int parse_measure(struct parser *p, struct budget_rule *r)
@@ -357,7 +357,7 @@ static int parse_lines(struct parser *p)
 }
 
 int budget_parse(struct budget **out, const char *name, const char *text, size_t size,
-		 const char *const *kinds, size_t kind_count, struct heft_error *err)
+		 const struct budget_kind *kinds, size_t kind_count, struct heft_error *err)
 {
 	struct parser p = {.kinds = kinds, .kind_count = kind_count, .err = err};
 	int rc = HEFT_ENOMEM;

@@ -287,12 +287,11 @@ bool measure_known(const struct profile *p, enum measure_id id)
 	       !(blocks && p->run.has & PROFILE_LACKS_BLOCKS);
 }
 
-const char *measure_lack_words(enum measure_id id)
+const char *measure_lack_words(uint32_t needs)
 {
 	const uint32_t looked = HAS(REACHABLE) | HAS(TOUCHED) | HAS(EQUAL) | HAS(PINNED);
-	uint32_t needs = measures[id].needs;
 	if (needs & HAS(LEDGER))
-		return "no ledger in this file (heft run --ledger)";
+		return "no ledger in this file";
 	if (needs & looked)
 		return "no heap was looked at (heft run --leaks)";
 	if (needs & HAS(MAPPED))

@@ -109,8 +109,8 @@ const char *measure_unit_name(enum measure_id id);
 bool measure_is_compared(enum measure_id id);
 /* Whether the input that a profile came from tells it. */
 bool measure_known(const struct profile *p, enum measure_id id);
-/* Why it does not, in a few words. */
-const char *measure_lack_words(enum measure_id id);
+/* Why an input does not have what is needed (enum profile_has), in a few words. */
+const char *measure_lack_words(uint32_t needs);
 
 uint64_t measure_of_site(const struct profile_site *site, enum measure_id id);
 uint64_t measure_of_totals(const struct profile_totals *totals, enum measure_id id);

@@ -145,9 +145,9 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 /* Why a rule cannot be judged */
 static const char *lack_words(const struct report_budget *r, const struct budget_rule *rule)
 {
-	enum measure_id id = (enum measure_id)(rule->measure - measures);
-	return measure_known(r->profile, id) ? "samples do not tell what a thread did"
-					     : measure_lack_words(id);
+	if (rule->measure && measure_known(r->profile, (enum measure_id)(rule->measure - measures)))
+		return "samples do not tell what a thread did";
+	return measure_lack_words(budget_rule_needs(rule));
 }
 
 static void print_result(FILE *out, const struct report_budget *r, uint32_t index, int width)
@@ -496,7 +496,7 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_string(&w, "measure",
 				      rule->measure ? rule->measure->name : "finding");
 		if (!rule->measure)
-			json_write_key_string(&w, "finding", rule->finding);
+			json_write_key_string(&w, "finding", rule->finding->name);
 		json_write_key_string(&w, "scope", scopes[rule->scope]);
 		if (rule->pattern)
 			json_write_key_string(&w, "pattern", rule->pattern);

@@ -399,7 +399,7 @@ EMPTY = [("sampled", "lifetimes", "", "A sampled recording has no lifetimes"),
          ("own", "threads", "", "No thread frees what another one allocated"),
          ("pprof", "memory", "", "A pprof file has no ledgers"),
          ("moments", "memory", "", "No breakdown of resident memory"),
-         ("moments", "memory", "", "heft run --ledger"),
+         ("moments", "memory", "", "heft run takes ledgers"),
          ("family", "processes", "&search=nothing_is_called_this", "No process here")]
 
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = {"unbounded-queue", "growth-slack"};
+static const struct budget_kind kinds[] = {{.name = "unbounded-queue"}, {.name = "growth-slack"}};
 static const struct budget_finding found[] = {{"unbounded-queue", "a queue"}};
 
 static struct profile *small_profile(void)

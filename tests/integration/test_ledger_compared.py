@@ -98,15 +98,19 @@ def test_a_command_is_measured_as_its_rules_need(tmp_path, compiled):
     status, text = check(tmp_path, "rss_bytes <= 1G\nresident_heap_bytes >= 4M\nunexplained_bytes == 0\n"
                          "unreachable_bytes >= 5M\nmapped_bytes >= 4M\n", "--", compiled("heap_states.c"), "lost", "100000")
     assert status == 0, text
+    status, text = check(tmp_path, "finding leak-unreachable == 0\n", "--", compiled("heap_states.c"), "lost", "100000")
+    assert status == 1 and "over budget" in text, text
 
 
 def test_a_file_that_does_not_tell(recordings, tmp_path):
     rules = "rss_bytes <= 1G\nunreachable_bytes == 0\npeak_bytes <= 1G\n"
     status, text = check(tmp_path, rules, recordings / "none.heft")
     assert status == 1
-    assert "no ledger in this file (heft run --ledger)" in text and "no heap was looked at (heft run --leaks)" in text
+    assert "no ledger in this file" in text and "no heap was looked at (heft run --leaks)" in text
     done = run([HEFT, "check", "--json", "--budget", tmp_path / "budget", recordings / "none.heft"])
     first, second, third = json.loads(done.stdout)["rules"]
     assert first["unknown"] and first["reason"].startswith("no ledger") and second["reason"].startswith("no heap")
     assert third["holds"] and "reason" not in third
+    status, text = check(tmp_path, "finding leak-unreachable == 0\nfinding unbounded-queue == 0\n", recordings / "none.heft")
+    assert status == 1 and text.count("no heap was looked at") == 1, text
     assert not any(name.startswith(("rss", "resident")) for name in report(recordings / "none.heft")["totals"])

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const kinds[] = {"unbounded-queue", "growth-slack"};
+static const struct budget_kind kinds[] = {{.name = "unbounded-queue"}, {.name = "growth-slack"}};
 
 static struct budget *parse(const char *text)
 {
@@ -67,7 +67,7 @@ TEST(rules_are_read)
 	assert_string_equal(r[4].pattern, "std::vector<int, a>::f #1");
 	assert_int_equal(r[4].op, BUDGET_ABOVE);
 	assert_null(r[5].measure);
-	assert_string_equal(r[5].finding, "unbounded-queue");
+	assert_string_equal(r[5].finding->name, "unbounded-queue");
 	assert_int_equal(r[6].limit, 2500000000);
 	assert_string_equal(r[6].suffix, "s");
 	assert_int_equal(r[7].scope, BUDGET_IN_THREAD);

@@ -11,7 +11,7 @@ import { address, chooseProcess, go, processOf, state } from "./state";
 import { instantNs } from "./timeline";
 import { brief, bytes, clean, duration, exactBytes, several, share } from "./words";
 
-export const NO_LEDGER = "heft run --ledger takes ledgers near the peak of the heap and at exit, of processes that had at least 1 MiB of heap. heft map PID takes one of any process that runs.";
+export const NO_LEDGER = "heft run takes ledgers near the peak of the heap and at exit, of processes that had at least 1 MiB of heap (--no-ledger: none). heft map PID takes one of any process that runs.";
 
 export function gapWords(summary: Summary): string {
   const rss = summary.totals.peak_rss_bytes ?? 0, peak = summary.totals.peak_bytes ?? 0;
