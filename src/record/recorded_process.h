@@ -32,13 +32,13 @@ struct recorded_process {
 	struct mapped_memory *mapped;   /* exact: what its calls have mapped; NULL: nothing */
 	/* Ledgers (recorder_ledgers.c) */
 	struct recorded_ledgers {
-		bool refused;        /* the recording says why there is none */
-		uint64_t asked_ns;   /* since when it waits; 0: it does not */
-		uint64_t spent_ns;   /* on ledgers */
-		uint64_t live_bytes; /* at the last one */
-		uint64_t due_ns;     /* of the next one by the clock */
-		uint32_t taken;      /* or tried */
-		bool armed;          /* it watches for the end of a peak */
+		bool refused;                   /* the recording says why there is none */
+		uint64_t asked_ns;              /* since when it waits; 0: it does not */
+		uint64_t spent_ns;              /* on ledgers */
+		uint64_t live_bytes, rss_bytes; /* at the last one */
+		uint64_t due_ns;                /* of the next one by the clock */
+		uint32_t taken;                 /* or tried */
+		bool armed;                     /* it watches for the end of a peak */
 	} ledgers;
 };
 

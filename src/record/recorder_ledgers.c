@@ -256,6 +256,7 @@ static void take(struct recorder *r, struct process *p, enum ledger_moment momen
 		l.share_of_peak = t.share;
 		trace_writer_ledger(r->writer, &l, p->index);
 		recorded(p)->ledgers.live_bytes = recorded(p)->reorder.live_bytes;
+		recorded(p)->ledgers.rss_bytes = l.rss_bytes;
 		ledger_fini(&l);
 		look.time_ns = t.time_ns;
 		if (look.parts || look.note[0])
@@ -310,10 +311,12 @@ static bool is_granted(const struct recorder *r, const struct process *p, uint64
 	       (!r->books.refused && r->books.spent_ns + likely_cost(p) <= now / SHARE);
 }
 
+/* The heap, or memory that is not malloc's: of a language's runtime it is most. */
 static bool has_grown(const struct process *p)
 {
-	uint64_t last = recorded(p)->ledgers.live_bytes;
-	return recorded(p)->reorder.live_bytes > last + last / HIGHER;
+	const struct recorded_ledgers *last = &recorded(p)->ledgers;
+	return recorded(p)->reorder.live_bytes > last->live_bytes + last->live_bytes / HIGHER ||
+	       p->entry.rss.bytes > last->rss_bytes + last->rss_bytes / HIGHER;
 }
 
 static bool is_near_new_peak(const struct process *p)
@@ -342,8 +345,9 @@ static void watch_peak(struct recorder *r, struct process *p, uint64_t now)
 	}
 }
 
-/* By the clock: every so often; else when a process is 1, 2, 4, 8 ... seconds old, if its heap has grown since the last one. So
- * there is one of a process that never frees much, and ends in a way that nobody sees in time. */
+/* By the clock: every so often; else when a process is 1, 2, 4, 8 ... seconds old, if it has grown since the last one. So
+ * there is one of a process that never frees much, and ends in a way that nobody sees in time, or that gives back at its exit
+ * what its runtime has mapped. */
 static void take_due(struct recorder *r, struct process *p, uint64_t now)
 {
 	struct recorded_ledgers *known = &recorded(p)->ledgers;

@@ -197,6 +197,28 @@ def test_the_last_ledger_is_what_there_is(recorded, tmp_path, end, status, words
     assert re.search(r"of the peak live, [0-9.]+ m?s before the\s+end", report)
 
 
+MAPS = """import mmap, os, time
+held = [bytes(5000) for i in range(1000)]
+time.sleep(1.5)
+mapped = mmap.mmap(-1, 50 << 20)
+for at in range(0, 50 << 20, 4096):
+    mapped[at] = 1
+time.sleep(3)
+os._exit(0)
+"""
+
+
+def test_memory_that_is_not_mallocs_is_seen_while_it_grows(recorded):
+    """malloc's heap is the same from the first second on; the process has mapped 50 MiB before its second or its fourth."""
+    for _ in range(4):
+        done, ledgers = recorded([sys.executable, "-c", MAPS])
+        assert done.returncode == 0
+        if ledgers:  # on a busy machine it may not have stopped in time
+            break
+    assert {one["moment"] for one in ledgers} <= {"interval", "peak"}
+    assert max(one["rss_bytes"] for one in ledgers) > 50 * MIB
+
+
 def test_exec_keeps_the_last_one(recorded, tmp_path):
     """The first image is looked at while it runs; the second one is small."""
     for _ in range(4):
