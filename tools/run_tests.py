@@ -34,6 +34,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import xml.etree.ElementTree
@@ -317,9 +318,12 @@ def pytest(results, stage, directory, names=()):
     log = directory / "test-logs" / f"{stage}.txt"
     report = directory / "test-logs" / f"{stage}.xml"
     report.unlink(missing_ok=True)
-    status = run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
-                  *([folder / name for name in names] or [folder])],
-                 log, env={"HEFT_BUILD": str(directory), "PYTHONDONTWRITEBYTECODE": "1"})
+    # A folder apart: a pytest that starts closes the usual one to other users, whose programs another stage may test.
+    with tempfile.TemporaryDirectory(prefix="heft-t-", ignore_cleanup_errors=True) as kept:
+        os.chmod(kept, 0o755)
+        status = run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
+                      f"--basetemp={kept}/{stage}", *([folder / name for name in names] or [folder])],
+                     log, env={"HEFT_BUILD": str(directory), "PYTHONDONTWRITEBYTECODE": "1"})
     if not report.exists():
         results.fail(stage, "ended without results")
         results.show_tail(log)

@@ -52,6 +52,10 @@ int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t th
 /* The borrowed thread goes on as if nothing had been: registers, signal mask, interrupted call. */
 int stop_return(struct stop *s, struct heft_error *err);
 
+/* For whoever only looks, and for whom others wait. A thread that nothing interrupts (in vfork, or at a slow disk) is not waited for:
+ * it goes on untraced when stop_run ends. While others are waited for, `step` (or NULL) is called for a second. */
+void stop_be_brief(struct stop *s, void (*step)(void *ctx), void *ctx);
+
 /* Stops all threads. Returns when none of them can run: each has stopped, or has been told to and is not on a
  * processor (a late thread: it stops before its next instruction). Gives up with HEFT_EBUSY if that takes
  * longer than limit_ns, and while a process that is no thread of this one shares its memory.

@@ -24,6 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#define BRIEF_NS                                                                                   \
+	20000000ull /* the longest that a thread that nothing interrupts is waited for by who only looks */
+#define STEPS_NS 1000000000ull
+
 #define PF_IO_WORKER 0x00000010u
 #define PF_USER_WORKER 0x00004000u
 #define PF_KTHREAD 0x00200000u
@@ -408,9 +412,35 @@ size_t stop_unsettled(struct stop *s)
 	return left;
 }
 
+void stop_be_brief(struct stop *s, void (*step)(void *ctx), void *ctx)
+{
+	s->brief = true;
+	s->step = step;
+	s->step_ctx = ctx;
+}
+
+/* Whether all threads that have not gone on yet are where nothing interrupts them: then they get no EINTR either. */
+static bool only_uninterruptible(const struct stop *s)
+{
+	for (size_t i = 0; i < s->held.count; i++) {
+		const struct held *h = s->held.items[i];
+		if (h->state == HELD_RUNS && h->tid != s->borrowed &&
+		    (h->child || stop_task_state(s, h->tid, NULL) != 'D'))
+			return false;
+	}
+	return true;
+}
+
 void held_settle(struct stop *s, uint64_t until_ns)
 {
+	const uint64_t began_ns = monotonic_ns();
 	for (unsigned round = 0; stop_unsettled(s) && monotonic_ns() < until_ns; round++) {
+		const uint64_t waited_ns = monotonic_ns() - began_ns;
+		if (s->brief && !s->changed.count && waited_ns > BRIEF_NS &&
+		    only_uninterruptible(s))
+			return;
+		if (s->step && waited_ns < STEPS_NS)
+			s->step(s->step_ctx);
 		held_nap();
 		/* A thread that only a slow disk can wake is not worth a processor. */
 		if (round > 1000)

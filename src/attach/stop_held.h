@@ -63,6 +63,9 @@ struct stop {
 	uint64_t began_ns, until_ns, pause_ns;
 	struct stop_probe *probe; /* see stop_memory.c; NULL: there is none */
 	uint64_t still_ns;        /* how long the processor clock must stand still */
+	bool brief;               /* stop_be_brief */
+	void (*step)(void *ctx);
+	void *step_ctx;
 	int unasked; /* for tests: threads are told to stop 1: just before the code changes, 2: after */
 	int policy, nice; /* this thread's own before the freeze */
 	bool raised;

@@ -335,8 +335,11 @@ static int take(struct ledger_taking *t, struct ledger *l, struct heft_error *er
 	l->pid = t->pid;
 	l->moment = t->request ? t->request->moment : LEDGER_REQUEST;
 	int rc = stop_open(&t->stop, t->pid, err);
-	if (!rc)
+	if (!rc) {
+		stop_be_brief(t->stop, t->request ? t->request->step : NULL,
+			      t->request ? t->request->ctx : NULL);
 		rc = target_modules_read(&t->modules, t->pid, err);
+	}
 	if (rc) {
 		t->modules.memory_fd = -1;
 		return rc;

@@ -273,6 +273,16 @@ static void take(struct recorder *r, struct process *p, enum ledger_moment momen
 	recorded(p)->ledgers.taken++;
 }
 
+/* A thread that waits until heft holds what it executes. If it is in vfork it cannot be stopped, and heft would wait for it while
+ * it waits for heft. */
+static bool executes(const struct process *p)
+{
+	for (unsigned k = 0; k < WIRE_HOLDS; k++)
+		if (atomic_load(&p->view.session.header->holds[k].word))
+			return true;
+	return false;
+}
+
 static bool is_worth(const struct recorder *r, const struct process *p)
 {
 	return r->o->leaks || recorded(p)->reorder.peak_bytes >= LEAST_BYTES;
@@ -389,6 +399,8 @@ static bool look_at(struct recorder *r, struct process *p)
 	uint64_t now = drain_now_ns(&r->drain);
 	if (is_worth(r, p) && !atomic_load_explicit(&l->worth, memory_order_relaxed))
 		atomic_store(&l->worth, 1);
+	if (executes(p))
+		return false; /* in the next round */
 	if (atomic_load(&l->state) != WIRE_LEDGER_ASKED) {
 		known->asked_ns = 0;
 		if (!r->full && !process_leaving_tsc(p)) {

@@ -453,6 +453,7 @@ def test_another_user(life, public_heft):
     mine = subprocess.Popen(["/usr/bin/sleep", "60"], preexec_fn=drop, cwd="/")
     try:
         wait_until(lambda: os.readlink(f"/proc/{mine.pid}/exe").endswith("sleep"))
+        wait_until(lambda: pathlib.Path(f"/proc/{mine.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S")  # it sleeps
         done = run([public_heft, "map", "--json", mine.pid], preexec_fn=drop, cwd="/")
         if b"ptrace_scope" in done.stderr:
             pytest.skip("this machine does not allow ptrace to users")

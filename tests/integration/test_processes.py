@@ -240,7 +240,7 @@ def test_follow_none_ends_with_exec(record, processes, leaf):
 def musl_leaf(compiled):
     if not shutil.which("musl-gcc"):
         pytest.skip("musl-gcc is not installed")
-    target = compiled.directory / "musl" / "leaf"
+    target = compiled.directory / "with-musl" / "leaf"
     target.parent.mkdir(exist_ok=True)
     subprocess.run(["musl-gcc", "-o", target, PROGRAMS / "leaf.c"], check=True)
     return target
