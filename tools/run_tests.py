@@ -319,7 +319,7 @@ def pytest(results, stage, directory, names=()):
     report = directory / "test-logs" / f"{stage}.xml"
     report.unlink(missing_ok=True)
     # A folder apart: a pytest that starts closes the usual one to other users, whose programs another stage may test.
-    with tempfile.TemporaryDirectory(prefix="heft-t-", ignore_cleanup_errors=True) as kept:
+    with tempfile.TemporaryDirectory(prefix="pytest-", ignore_cleanup_errors=True) as kept:
         os.chmod(kept, 0o755)
         status = run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
                       f"--basetemp={kept}/{stage}", *([folder / name for name in names] or [folder])],
