@@ -80,6 +80,15 @@ const char *ledger_line_behind(const struct ledger_line *line, char text[LEDGER_
 	return text;
 }
 
+int ledger_line_by_size(const void *a, const void *b)
+{
+	const struct ledger_line *x = *(const struct ledger_line *const *)a;
+	const struct ledger_line *y = *(const struct ledger_line *const *)b;
+	if (x->bytes.resident != y->bytes.resident)
+		return x->bytes.resident > y->bytes.resident ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
 const char *ledger_moment_words(enum ledger_moment moment)
 {
 	static const char *const words[] = {

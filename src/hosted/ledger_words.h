@@ -26,6 +26,8 @@ const char *ledger_line_name(const struct ledger_line *line);
 /* What stands behind that name: ", private", ": 12 blocks", or nothing. */
 const char *ledger_line_behind(const struct ledger_line *line, char text[LEDGER_BEHIND]);
 
+/* For qsort of pointers to lines: the one with most resident bytes first. */
+int ledger_line_by_size(const void *a, const void *b);
 /* "near the peak of its heap": when a ledger was taken */
 const char *ledger_moment_words(enum ledger_moment moment);
 

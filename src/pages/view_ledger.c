@@ -39,15 +39,6 @@ static struct pruning pruning_for(uint32_t count, uint32_t entries)
 	return most;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const struct ledger_line *x = *(const struct ledger_line *const *)a;
-	const struct ledger_line *y = *(const struct ledger_line *const *)b;
-	if (x->bytes.resident != y->bytes.resident)
-		return x->bytes.resident > y->bytes.resident ? -1 : 1;
-	return (x > y) - (x < y);
-}
-
 static void write_line(struct json_writer *w, const struct ledger_line *line)
 {
 	char words[600], text[LEDGER_BEHIND];
@@ -73,7 +64,7 @@ static int write_lines(struct json_writer *w, const struct ledger *l, size_t mos
 		return HEFT_ENOMEM;
 	for (size_t i = 0; i < l->count; i++)
 		lines[i] = &l->items[i];
-	qsort(lines, l->count, sizeof *lines, by_size);
+	qsort(lines, l->count, sizeof *lines, ledger_line_by_size);
 	json_write_key(w, "lines");
 	json_write_array(w);
 	for (size_t i = 0; i < l->count; i++) {

@@ -47,15 +47,6 @@ static void print_row(const struct table *t, size_t indent, const char *name, co
 	print_numbers(t, b);
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const struct ledger_line *x = *(const struct ledger_line *const *)a;
-	const struct ledger_line *y = *(const struct ledger_line *const *)b;
-	if (x->bytes.resident != y->bytes.resident)
-		return x->bytes.resident > y->bytes.resident ? -1 : 1;
-	return (x > y) - (x < y);
-}
-
 static void print_section(const struct table *t, size_t section, const struct ledger *l,
 			  const struct ledger_line **lines, size_t limit)
 {
@@ -69,7 +60,7 @@ static void print_section(const struct table *t, size_t section, const struct le
 		}
 	if (!count)
 		return;
-	qsort(lines, count, sizeof *lines, by_size);
+	qsort(lines, count, sizeof *lines, ledger_line_by_size);
 	print_row(t, 0, ledger_sections[section].title, "", &sum);
 	for (size_t i = 0; i < count; i++) {
 		char text[LEDGER_BEHIND];
