@@ -255,6 +255,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--heft", type=pathlib.Path, default=HEFT)
+    parser.add_argument("--log", type=pathlib.Path, help="keep the agent's log there")
     arguments = parser.parse_args()
     # What was freed is kept for AddressSanitizer alone: 256 MiB of it would hide what the supervisor has.
     os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8:thread_local_quarantine_size_kb=64")
@@ -283,7 +284,8 @@ def main():
     print(f"supervisor: {most} KiB of its own memory at most")
     if for_honest:
         siege.problem("a worker of the honest user failed")
-    shutil.copy(agent.log_path, "/tmp/siege.log")
+    if arguments.log:
+        shutil.copy(agent.log_path, arguments.log)
     agent.close()
     shutil.rmtree(where, ignore_errors=True)
     for text in siege.problems[:20]:
