@@ -18,7 +18,11 @@
 extern "C" {
 #endif
 
+#ifdef HEFT_INSIDE
+#define HEFT_WEAK __attribute__((visibility("default"))) /* heft's own library, which has them */
+#else
 #define HEFT_WEAK __attribute__((weak, visibility("default")))
+#endif
 
 /* ---- statistics */
 
@@ -123,6 +127,16 @@ int heft_pprof_dump(int fd) HEFT_WEAK;
 }
 #endif
 
+#ifndef HEFT_INSIDE
+
+/* heft run finds this note at the start of a program, and counts from then on. Elsewhere counting begins with
+ * the first call. */
+static const struct {
+	uint32_t name_bytes, content_bytes, type;
+	char name[8];
+	uint32_t content;
+} heft_note_ __attribute__((section(".note.heft"), used, aligned(4))) = {5, 4, 1, "heft", 1};
+
 /* The function, or NULL without heft. Code that is not position-independent would have the linker
  * decide for good that it is not there: through the table it is decided when the program starts. */
 #if defined(__x86_64__) && !defined(__PIC__)
@@ -166,5 +180,7 @@ int heft_pprof_dump(int fd) HEFT_WEAK;
 #define HEFT_EXPECT_(region, field, relation, value)                                               \
 	heft_expect(region, offsetof(struct heft_stats, field), relation, (int64_t)(value),        \
 		    #field, __FILE__, __LINE__)
+
+#endif
 
 #endif

@@ -1,18 +1,21 @@
-/* What the program itself may ask (include/heft.h): whether it is sampled, and for
- * its profile.
+/* What the program itself may ask of the outside (include/heft.h): its profile, a copy of its recording, and which
+ * sites have broken an expectation.
  *
- * The outside makes the profile. The thread puts its request into the session file and
+ * The outside makes the answer. The thread puts its request into the session file and
  * waits there for the bytes, piece by piece (wire/session.h, struct wire_call). It
  * opens nothing and allocates nothing, so it works after chroot, after setuid and with
  * no file descriptor to spare. It waits as long as somebody outside is alive: the
  * recorder raises `progress` several times a second. */
-#include "capture/inside.h"
+#include "capture/ask.h"
+#include "capture/count.h"
 #include "capture/sample.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -107,10 +110,26 @@ static int write_all(int fd, const char *bytes, size_t left)
 	return 0;
 }
 
-static int dump(struct wire_header *h, int fd)
+/* Where an answer goes: to a descriptor, or if that is -1 to a text. */
+struct taker {
+	int fd;
+	struct heft_text *text;
+};
+
+static int take(const struct taker *to, char *bytes, uint32_t count)
+{
+	if (to->fd >= 0)
+		return write_all(to->fd, bytes, count);
+	for (uint32_t i = 0; to->text && i < count && to->text->at < to->text->end; i++)
+		*to->text->at++ = bytes[i];
+	return 0;
+}
+
+static int ask(struct wire_header *h, const struct taker *to)
 {
 	struct wire_call *c = &h->call;
-	const char *answer = (const char *)h + WIRE_ANSWER_OFFSET;
+	const uint32_t most = heft_sampling ? WIRE_ANSWER_BYTES : WIRE_ASK_BYTES;
+	char *answer = (char *)h + (heft_sampling ? WIRE_ANSWER_OFFSET : WIRE_ASK_OFFSET);
 	uint32_t say = WIRE_CALL_ASKED;
 	for (;;) {
 		atomic_store(&c->state, say);
@@ -120,11 +139,11 @@ static int dump(struct wire_header *h, int fd)
 			errno = got < 0 ? -got : EIO;
 			return -1;
 		}
-		if (bytes > WIRE_ANSWER_BYTES) {
+		if (bytes > most) {
 			errno = EIO;
 			return -1;
 		}
-		if (write_all(fd, answer, bytes))
+		if (take(to, answer, bytes))
 			return -1;
 		if (got == WIRE_CALL_LAST)
 			return 0;
@@ -145,8 +164,74 @@ EXPORT int heft_pprof_dump(int fd)
 	}
 	if (take_turn(&h->call))
 		return -1;
-	int rc = dump(h, fd), saved = errno;
+	const struct taker to = {.fd = fd};
+	atomic_store(&h->call.what, WIRE_ASKS_PROFILE);
+	int rc = ask(h, &to), saved = errno;
 	end_turn(&h->call);
 	errno = saved;
 	return rc;
+}
+
+static struct wire_header *exact_header(void)
+{
+	return heft_sampling || heft_counts_only() ? NULL : heft_own_header();
+}
+
+EXPORT int heft_dump(const char *path)
+{
+	struct wire_header *h = exact_header();
+	char *area = h ? (char *)h + WIRE_ASK_OFFSET : NULL;
+	struct heft_text t = {.at = area, .end = area + PATH_MAX};
+	const struct taker nowhere = {.fd = -1};
+	if (!h) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (!path || !*path || strlen(path) >= PATH_MAX / 2) {
+		errno = !path || !*path ? EINVAL : ENAMETOOLONG;
+		return -1;
+	}
+	if (take_turn(&h->call))
+		return -1;
+	int rc = sys_populate(area, WIRE_ASK_BYTES);
+	if (*path != '/' && !rc) { /* the outside has another directory */
+		long n = sys_getcwd(area, PATH_MAX / 2);
+		rc = n < 0 ? (int)n : 0;
+		t.at = area + (n > 0 ? strlen(area) : 0);
+		heft_text_put(&t, "/");
+	}
+	if (!rc) {
+		heft_text_put(&t, path);
+		*t.at = 0;
+		atomic_store(&h->call.what, WIRE_ASKS_COPY);
+		atomic_store(&h->call.to_tsc, sys_may_stamp() ? arch_stamp_after() : 0);
+		rc = ask(h, &nowhere) ? -errno : 0;
+	}
+	end_turn(&h->call);
+	return (int)heft_as_libc(rc);
+}
+
+void heft_ask_sites(uint64_t from_tsc, uint64_t to_tsc, int32_t tid, size_t field,
+		    struct heft_text *text)
+{
+	struct wire_header *h = exact_header();
+	const struct taker to = {.fd = -1, .text = text};
+	if (!h) {
+		heft_text_put(text, "  (heft run records call sites and names them here)\n");
+		return;
+	}
+	struct heft_text was = *text;
+	if (!take_turn(&h->call)) {
+		atomic_store(&h->call.what, WIRE_ASKS_SITES);
+		atomic_store(&h->call.from_tsc, from_tsc);
+		atomic_store(&h->call.to_tsc, to_tsc ? to_tsc : arch_stamp_after());
+		atomic_store(&h->call.tid, tid);
+		atomic_store(&h->call.field, (uint32_t)field);
+		if (sys_populate((char *)h + WIRE_ASK_OFFSET, WIRE_ASK_BYTES) || ask(h, &to))
+			*text = was;
+		end_turn(&h->call);
+	}
+	if (text->at == was.at)
+		heft_text_put(text,
+			      "  (heft run does not answer, so the call sites are not known)\n");
 }

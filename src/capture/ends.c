@@ -16,6 +16,7 @@
  *
  * They never call each other by their exported names: a program may have functions of
  * these names itself. */
+#include "capture/count.h"
 #include "capture/ledger_request.h"
 #include "capture/map_calls.h"
 
@@ -43,8 +44,10 @@ void heft_ends_init(void)
 static void note_exit(void)
 {
 	struct wire_header *h = heft_own_header();
-	if (h)
+	if (h) {
+		heft_count_publish();
 		atomic_store(&h->exit_tsc, arch_stamp());
+	}
 }
 
 static __attribute__((destructor)) void at_end(void)

@@ -4,15 +4,29 @@
  *
  * This file is built without frame pointers: with them every call would set up a
  * frame before it knows whether there is anything to do. */
+#include "capture/count.h"
 #include "capture/hooks.h"
 #include "capture/sample.h"
 
-/* One comparison with memory and one or two branches. While sampling is switched off a call costs no more
+/* One comparison with memory and two or three branches. While sampling is switched off a call costs no more
  * than that. */
 _Static_assert(WIRE_GATE_COUNT < WIRE_GATE_EXACT && WIRE_GATE_EXACT < WIRE_GATE_PASS, "in order");
 static inline enum wire_gate gate_now(void)
 {
-#ifdef __x86_64__
+#if defined __x86_64__ && !defined HEFT_BLOB
+	__asm__ goto("cmpl %0, %1\n\tjo %l2\n\tja %l3\n\tje %l4"
+		     :
+		     : "i"(WIRE_GATE_EXACT), "m"(*(const uint32_t *)(heft_gate_page + HEFT_GATE_AT))
+		     : "cc"
+		     : stats, pass, exact);
+	return WIRE_GATE_COUNT;
+stats:
+	return WIRE_GATE_STATS;
+pass:
+	return WIRE_GATE_PASS;
+exact:
+	return WIRE_GATE_EXACT;
+#elif defined __x86_64__
 	__asm__ goto("cmpl %0, %1\n\tja %l2\n\tje %l3"
 		     :
 		     : "i"(WIRE_GATE_EXACT), "m"(*(const uint32_t *)(heft_gate_page + HEFT_GATE_AT))
@@ -58,10 +72,19 @@ PASSED_ON(void *, realloc, (void *old, size_t size), (old, size))
 #define passed_on_malloc heft_next.malloc
 #define passed_on_calloc heft_next.calloc
 
+/* The blob never only counts. */
+#ifdef HEFT_BLOB
+#define STATS_GATE(gate) 0
+#else
+#define STATS_GATE(gate) ((gate) == WIRE_GATE_STATS)
+#endif
+
 /* What a call does. In a sampled process `counted`, the expression that counts it, decides. */
-#define GATE(counted, next, sampled, exact)                                                        \
+#define GATE(counted, next, sampled, exact, stats)                                                 \
 	do {                                                                                       \
 		enum wire_gate gate_ = gate_now();                                                 \
+		if (STATS_GATE(gate_))                                                             \
+			return stats;                                                              \
 		if (gate_ == WIRE_GATE_PASS)                                                       \
 			return next;                                                               \
 		if (gate_ == WIRE_GATE_EXACT)                                                      \
@@ -75,7 +98,7 @@ PASSED_ON(void *, realloc, (void *old, size_t size), (old, size))
 	EXPORTED(void *, name) parameters                                                          \
 	{                                                                                          \
 		GATE(heft_passes(size), passed_on_##name arguments, heft_sampled_##name arguments, \
-		     heft_exact_##name arguments);                                                 \
+		     heft_exact_##name arguments, heft_counted_##name arguments);                  \
 	}
 HEFT_ALLOCATING_FUNCTIONS(ENTRY)
 
@@ -87,7 +110,8 @@ EXPORTED(void, free)(void *p)
 		heft_next.free(p);
 		return;
 	}
-	GATE(!heft_may_be_sampled(p), heft_next.free(p), heft_sampled_free(p), heft_exact_free(p));
+	GATE(!heft_may_be_sampled(p), heft_next.free(p), heft_sampled_free(p), heft_exact_free(p),
+	     heft_counted_free(p));
 }
 
 #ifndef HEFT_BLOB
@@ -110,7 +134,8 @@ EXPORTED(void *, realloc)(void *old, size_t size)
 {
 	GATE(!heft_may_be_sampled(old) && heft_passes(size),
 	     old ? heft_next.realloc(old, size) : passed_on_realloc(old, size),
-	     heft_sampled_realloc(old, size), heft_exact_realloc(old, size));
+	     heft_sampled_realloc(old, size), heft_exact_realloc(old, size),
+	     heft_counted_realloc(old, size));
 }
 
 EXPORTED(void *, reallocarray)(void *old, size_t n, size_t each)
@@ -118,7 +143,7 @@ EXPORTED(void *, reallocarray)(void *old, size_t n, size_t each)
 	size_t size;
 	if (UNLIKELY(__builtin_mul_overflow(n, each, &size)))
 		return heft_too_large(old, n, each);
-	if (!heft_is_sampled())
+	if (!heft_is_sampled() && !heft_counts_only())
 		return heft_exact_reallocarray(old, size);
 	return EXPORTED_NAME(realloc)(old, size);
 }
@@ -127,5 +152,6 @@ EXPORTED(int, posix_memalign)(void **out, size_t alignment, size_t size)
 {
 	GATE(heft_passes(size), passed_on_posix_memalign(out, alignment, size),
 	     heft_sampled_posix_memalign(out, alignment, size),
-	     heft_exact_posix_memalign(out, alignment, size));
+	     heft_exact_posix_memalign(out, alignment, size),
+	     heft_counted_posix_memalign(out, alignment, size));
 }

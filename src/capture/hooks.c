@@ -62,6 +62,23 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 	heft_emit_ext(t, WIRE_EXT_FREE_AT, words, 2);
 }
 
+NOINLINE bool heft_allocated_unusually(void *p, size_t size)
+{
+	if (heft_in_arena(p))
+		return false;
+	if (heft_counts())
+		heft_count_new(p, size);
+	return !heft_counts_only() && !heft_is_stopped();
+}
+
+NOINLINE bool heft_freed_unusually(struct heft_tls *tls, void *p)
+{
+	heft_followed_ends(tls, p);
+	if (heft_counts())
+		heft_count_end(p);
+	return !heft_counts_only();
+}
+
 #define EXACT_HOOK(name, parameters, arguments, size, via)                                         \
 	void *heft_exact_##name parameters                                                         \
 	{                                                                                          \
@@ -127,14 +144,24 @@ void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size
 		record_block(t, ext_kind, p, size, usable_bytes(p), heft_site(t, here, via));
 }
 
+/* A block of `had` bytes was resized, or could not be. */
+static NOINLINE void count_realloc(void *p, size_t had, size_t size)
+{
+	if (p)
+		heft_count_resized(p, had, size);
+	else if (!size)
+		heft_count_ended(had);
+}
+
 /* The real call in the middle is a realloc of `size` bytes in all. */
-static inline __attribute__((always_inline)) void *after_realloc(struct heft_tls *tls,
-								 bool announced, void *old, void *p,
-								 size_t size, uintptr_t here,
-								 unsigned via, uint32_t site)
+static inline __attribute__((always_inline)) void *
+after_realloc(struct heft_tls *tls, bool announced, void *old, size_t had, void *p, size_t size,
+	      uintptr_t here, unsigned via, uint32_t site)
 {
 	if (!old)
 		return allocated(tls, p, size, here, via, site);
+	if (UNLIKELY(heft_counts()))
+		count_realloc(p, had, size);
 	if (UNLIKELY(heft_grown_wants(p, size)) && p)
 		heft_grown_add(p, size);
 	if (LIKELY(announced && p))
@@ -160,9 +187,10 @@ static inline __attribute__((always_inline)) void *reallocate(void *old, size_t 
 	if (UNLIKELY(arena))
 		return allocated(tls, heft_arena_realloc(old, size), size, here, via, HEFT_NO_SITE);
 	uint32_t site = site_before(tls, here, via);
+	size_t had = UNLIKELY(heft_counts()) && old ? heft_count_size(old) : 0;
 	bool announced = announce(tls, old);
 	void *p = heft_next.realloc(old, size);
-	return after_realloc(tls, announced, old, p, size, here, via, site);
+	return after_realloc(tls, announced, old, had, p, size, here, via, site);
 }
 
 void *heft_exact_realloc(void *old, size_t size)

@@ -1,6 +1,6 @@
 /* Where the exported functions (entry.c) go: to the hook of an exact recording
- * (hooks.c), or, in a sampled process, to the function for a countdown that has run
- * out or a block that may be a sample (sample_hooks.c). */
+ * (hooks.c), in a sampled process to the function for a countdown that has run
+ * out or a block that may be a sample (sample_hooks.c), and in one that only counts to its own hook (count_hooks.c). */
 #ifndef HEFT_CAPTURE_HOOKS_H
 #define HEFT_CAPTURE_HOOKS_H
 
@@ -19,7 +19,8 @@
 
 #define BOTH(type, name, parameters)                                                               \
 	HIDDEN type heft_exact_##name parameters;                                                  \
-	HIDDEN type heft_sampled_##name parameters;
+	HIDDEN type heft_sampled_##name parameters;                                                \
+	HIDDEN type heft_counted_##name parameters;
 #define BOTH_ALLOCATE(name, parameters, arguments, size, via) BOTH(void *, name, parameters)
 HEFT_ALLOCATING_FUNCTIONS(BOTH_ALLOCATE)
 BOTH(int, posix_memalign, (void **out, size_t alignment, size_t size))

@@ -20,7 +20,9 @@
 #ifndef HEFT_CAPTURE_HOTPATH_H
 #define HEFT_CAPTURE_HOTPATH_H
 
+#include "capture/count.h"
 #include "capture/inside.h"
+#include "capture/marks.h"
 #include "wire/via.h"
 
 #include <stdbool.h>
@@ -188,10 +190,16 @@ static NOINLINE
 		heft_record_slowly(tls, ext_kind, p, size, here, via);
 }
 
+/* A block that is not just recorded: one of the arena, or all if they count as well, or if recording is stopped.
+ * Returns whether it is recorded, too. */
+HIDDEN bool heft_allocated_unusually(void *p, size_t size);
+
 static inline __attribute__((always_inline)) void *
 allocated(struct heft_tls *tls, void *p, size_t size, uintptr_t here, unsigned via, uint32_t site)
 {
-	if (LIKELY(p) && !UNLIKELY(heft_in_arena(p)))
+	if (LIKELY(p) &&
+	    (LIKELY(!atomic_load_explicit(&heft_unusual.arena_used, memory_order_relaxed)) ||
+	     heft_allocated_unusually(p, size)))
 		record_site(tls, WIRE_EXT_ALLOC, p, size, here, via, site);
 	leave(tls);
 	return p;
@@ -200,8 +208,13 @@ allocated(struct heft_tls *tls, void *p, size_t size, uintptr_t here, unsigned v
 /* Records a free with its call stack; `here` is the hook's frame. */
 HIDDEN void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here);
 
+/* The same of a block that will be freed. */
+HIDDEN bool heft_freed_unusually(struct heft_tls *tls, void *p);
+
 static inline void freed(struct heft_tls *tls, void *p, uintptr_t here)
 {
+	if (UNLIKELY(heft_all_are_unusual()) && !heft_freed_unusually(tls, p))
+		return;
 	if (heft_is_grown(p))
 		heft_grown_freed(tls, p);
 	struct heft_thread *t = thread_with_space(tls);
@@ -219,6 +232,8 @@ static inline bool announce(struct heft_tls *tls, void *old)
 	struct heft_thread *t = old ? thread_with_space(tls) : NULL;
 	if (old && heft_is_grown(old))
 		heft_grown_forget(old); /* the new block will be remembered */
+	if (old && UNLIKELY(heft_all_are_unusual()))
+		heft_followed_ends(tls, old);
 	if (t)
 		record_any_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);
 	return t != NULL;

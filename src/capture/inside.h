@@ -195,6 +195,7 @@ struct heft_tls {
 		inside; /* the frame of a hook that waits for a real call without the guard; or 0 */
 #else
 	struct heft_waiting waiting;
+	struct heft_count_slot *count; /* count.h */
 #endif
 };
 #ifdef HEFT_BLOB
@@ -255,9 +256,15 @@ extern HIDDEN struct heft_next heft_next; /* callable from the first instruction
 enum { HEFT_ARENA_BYTES = 256 << 10 };
 extern HIDDEN unsigned char heft_arena[HEFT_ARENA_BYTES];
 /* Blocks that a free must look at. Mostly there are none of either kind, and one load shows that. */
+enum heft_unusual_way {
+	HEFT_UNUSUAL_COUNTS = 1 << 30,  /* all blocks: they are counted (count.h) */
+	HEFT_UNUSUAL_FOLLOWS = 1 << 29, /* all blocks: some are followed (marks.c) */
+	HEFT_UNUSUAL_STOPPED = 1 << 28, /* all blocks: new ones are not recorded (heft_stop) */
+	HEFT_UNUSUAL_WAYS = 7 << 28,
+};
 union heft_unusual {
 	struct {
-		_Atomic uint32_t arena_used; /* bytes */
+		_Atomic uint32_t arena_used; /* bytes, | enum heft_unusual_way */
 		/* How many blocks are remembered (grown.c) */
 		_Atomic uint16_t grown_large, grown_small;
 	};
@@ -357,7 +364,7 @@ HIDDEN int heft_parts_move(void *at, void *to); /* over the parent's; 0, or -1 *
 
 /* The same for a call that has not set the guard, such as the first of the process. Returns whether the
  * process is sampled. */
-HIDDEN int heft_start(void);
+HIDDEN int heft_open_now(void);
 
 /* Work of heft's own in the middle of a call: what it allocates passes through the hooks unrecorded, and
  * errno stays. */
@@ -390,7 +397,7 @@ HIDDEN void heft_thread_renamed(void);
  * stream. The recorder takes the slot back once the thread is gone. */
 HIDDEN void heft_thread_ends(struct heft_thread *t);
 /* library.c: asks libc to call that when the thread ends. Nobody does in the blob. */
-HIDDEN void heft_watch_end_of_thread(struct heft_thread *t);
+HIDDEN void heft_watch_end_of_thread(const void *of_thread);
 /* Writes an EXT record with `count` words. */
 HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words,
 			  unsigned count);
@@ -451,10 +458,15 @@ static inline int heft_grown_wants(const void *p, size_t size)
 	return UNLIKELY(size >= HEFT_GROWN_LARGE) ||
 	       (UNLIKELY(heft_grown_is_chosen(heft_grown_hash(p))) && size >= HEFT_GROWN_LEAST);
 }
+static inline int heft_all_are_unusual(void)
+{
+	return atomic_load_explicit(&heft_unusual.arena_used, memory_order_relaxed) >=
+	       HEFT_UNUSUAL_STOPPED;
+}
 static inline int heft_is_unusual(const void *p)
 {
 	return UNLIKELY(atomic_load_explicit(&heft_unusual.any, memory_order_relaxed)) &&
-	       (heft_in_arena(p) || heft_is_grown(p));
+	       (UNLIKELY(heft_all_are_unusual()) || heft_in_arena(p) || heft_is_grown(p));
 }
 HIDDEN void heft_grown_add(const void *p, size_t size);
 HIDDEN void heft_grown_forget(const void *p);

@@ -1,6 +1,7 @@
 /* What only the library does: it begins with the program, hears of forks and of the
  * ends of threads, and stands in for two functions of libc. The blob (blob.c) comes
  * later, and has none of this. */
+#include "capture/count.h"
 #include "capture/hooks.h"
 #include "capture/settings.h"
 
@@ -25,7 +26,7 @@ static void before_fork(void)
 
 static void in_child(void)
 {
-	heft_start();
+	heft_open_now();
 }
 
 /* A program that never allocates, or whose malloc is not ours, is in the recording too. */
@@ -60,19 +61,23 @@ static __attribute__((constructor)) void measure_tls(void)
 static pthread_key_t end_of_thread;
 static _Atomic int end_of_thread_ready;
 
-static void thread_ends(void *thread)
+static void thread_ends(void *of_thread)
 {
-	heft_thread_ends(thread);
+	(void)of_thread;
+	struct heft_thread *t = heft_tls_now()->thread;
+	if (t)
+		heft_thread_ends(t);
+	heft_count_thread_ends();
 }
 
-void heft_watch_end_of_thread(struct heft_thread *t)
+void heft_watch_end_of_thread(const void *of_thread)
 {
 	int never = 0;
 	if (atomic_compare_exchange_strong(&end_of_thread_ready, &never, 1))
 		atomic_store(&end_of_thread_ready,
 			     pthread_key_create(&end_of_thread, thread_ends) ? 3 : 2);
 	if (atomic_load(&end_of_thread_ready) == 2)
-		pthread_setspecific(end_of_thread, t);
+		pthread_setspecific(end_of_thread, of_thread);
 }
 
 /* ---- other functions that the inside must see */

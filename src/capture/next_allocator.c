@@ -29,7 +29,8 @@ static void *arena_alloc(size_t size, size_t alignment)
 		alignment = 16;
 	bool fits = size <= HEFT_ARENA_BYTES / 2 && alignment <= PAGE;
 	uint32_t need = fits ? (uint32_t)(size + alignment + 32) : 0;
-	uint32_t at = atomic_fetch_add(&heft_unusual.arena_used, need);
+	uint32_t at = atomic_fetch_add(&heft_unusual.arena_used, need) &
+		      ~(uint32_t)HEFT_UNUSUAL_WAYS;
 	if (!fits || at > HEFT_ARENA_BYTES - need) {
 		errno = ENOMEM;
 		return NULL;

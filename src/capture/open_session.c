@@ -13,6 +13,7 @@
  *
  * Until the first call has opened the process, its gate (wire/session.h) says
  * "count"; then it says what the settings want. */
+#include "capture/count.h"
 #include "capture/inside.h"
 #include "capture/map_calls.h"
 #include "capture/sample.h"
@@ -244,6 +245,8 @@ static void fill(struct wire_session *s, int pid, int forked, uint64_t now)
 	heft_describe_allocators(h);
 	if (heft_settings.sample_bytes)
 		start_sampling(h, forked);
+	if (heft_settings.counts)
+		h->mode = WIRE_COUNTED;
 	describe(h);
 	/* Node 0 is the root. */
 	s->nodes[0].check = ~0u;
@@ -332,8 +335,10 @@ int heft_process_open(void)
 	if (atomic_compare_exchange_strong(&p->phase, &fresh, HEFT_OPENING)) {
 		atomic_store(&heft_several_threads, 0); /* a forked child is alone again */
 		int rc = open_session(p);
+		if (heft_count_as_settings_say())
+			rc = -1;
 		if (!heft_settings.sample_bytes)
-			heft_gate_set_exact();
+			heft_gate_choose(heft_counts_only() ? WIRE_GATE_STATS : WIRE_GATE_EXACT);
 		atomic_store(&p->phase, rc ? HEFT_DISABLED : HEFT_OPEN);
 		return rc;
 	}
@@ -342,7 +347,7 @@ int heft_process_open(void)
 	return atomic_load(&p->phase) == HEFT_OPEN ? 0 : -1;
 }
 
-NOINLINE int heft_start(void)
+NOINLINE int heft_open_now(void)
 {
 	struct heft_own_work work = heft_own_work_begin();
 	heft_process_open();

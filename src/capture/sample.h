@@ -19,15 +19,17 @@ static inline uint32_t heft_gate_now(void)
 				    memory_order_relaxed);
 }
 /* Only where nothing is mapped over the page. */
-static inline void heft_gate_set_exact(void)
+static inline void heft_gate_choose(enum wire_gate gate)
 {
-	atomic_store_explicit((_Atomic uint32_t *)(heft_gate_page + HEFT_GATE_AT), WIRE_GATE_EXACT,
+	atomic_store_explicit((_Atomic uint32_t *)(heft_gate_page + HEFT_GATE_AT), gate,
 			      memory_order_relaxed);
 }
 /* Until the first call has opened the process the gate does not say. */
 static inline int heft_is_sampled(void)
 {
-	return heft_gate_now() != WIRE_GATE_EXACT && (LIKELY(heft_sampling) || heft_start());
+	const uint32_t gate = heft_gate_now();
+	return gate != WIRE_GATE_EXACT && gate != (uint32_t)WIRE_GATE_STATS &&
+	       (LIKELY(heft_sampling) || heft_open_now());
 }
 /* A filter for frees: how many live samples have these bits in their address. 0 means that a block is no
  * sample. Neighbours in the heap are neighbours here too, so a small heap uses few cache lines of the

@@ -1,4 +1,4 @@
-/* The settings of this process: HEFT_SESSION, HEFT_FOLLOW, HEFT_SAMPLE, HEFT_DIR and
+/* The settings of this process: HEFT_SESSION, HEFT_FOLLOW, HEFT_SAMPLE, HEFT_MODE, HEFT_DIR and
  * our own entry of LD_PRELOAD, copied from the environment once, before the program
  * can change it.
  *
@@ -63,9 +63,11 @@ static void take_environment(struct heft_settings *s, char *const *env)
 	const char *follow = env_value(env, WIRE_ENV_FOLLOW);
 	const char *preload = env_value(env, "LD_PRELOAD");
 	const char *sample = env_value(env, WIRE_ENV_SAMPLE);
+	const char *mode = env_value(env, WIRE_ENV_MODE);
 	const char *at;
+	s->counts = mode && !strcmp(mode, "count");
 	size_t n = preload ? heft_own_entry(preload, &at) : 0;
-	if (sample && *sample)
+	if (sample && *sample && !s->counts)
 		take_sample(s, sample);
 	if (n && n < sizeof s->preload_path)
 		memcpy(s->preload_path, at, n);

@@ -15,6 +15,7 @@ struct heft_settings {
 	char sample_text[32];  /* the value of HEFT_SAMPLE; "": exact */
 	uint64_t sample_bytes; /* the same as a number; 0: exact */
 	uint8_t sample_off, sample_auto;
+	uint8_t counts;      /* HEFT_MODE=count: nothing is recorded */
 	uint8_t follow_none; /* --follow=none: children are not recorded */
 };
 extern HIDDEN struct heft_settings heft_settings;

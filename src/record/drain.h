@@ -48,6 +48,10 @@ void drain_flush(struct drain *d);
 int drain_mapping(struct drain *d, struct recorded_process *p, struct stream *s,
 		  const struct stream_record *rec);
 
+/* drain_remark.c: the same for what the program says. */
+int drain_remark(struct drain *d, struct recorded_process *p, struct stream *s,
+		 const struct stream_record *rec);
+
 /* Something was done: programs that wait for the drain do so with reason. */
 static inline void drain_step(struct drain *d)
 {

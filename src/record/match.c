@@ -85,6 +85,7 @@ RARE int take_record(struct drain *d, struct stream *s)
 	case STREAM_REALLOC_FAILED: reorder_realloc_failed(r, &now, &s->thread); break;
 	case STREAM_REALLOC_FREED: reorder_realloc_freed(r, &now, &s->thread); break;
 	case STREAM_MAPPING: rc = drain_mapping(d, p, s, &rec); break;
+	case STREAM_REMARK: rc = drain_remark(d, p, s, &rec); break;
 	case STREAM_UNUSED: reorder_unused(r, rec.addr, rec.unused_bytes); break;
 	}
 	if (UNLIKELY(reorder_waits(r)))

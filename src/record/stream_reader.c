@@ -163,6 +163,21 @@ static int decode_mapping(const uint64_t *w, unsigned n, uint32_t left, struct s
 	return (int)(8 + n * 8);
 }
 
+static int decode_remark(const uint64_t *w, unsigned n, uint32_t left, struct stream_record *r)
+{
+	if (n != 4 || 8 + n * 8 > left)
+		return HEFT_EFORMAT;
+	const uint64_t word = w[1];
+	*r = (struct stream_record){.call = STREAM_REMARK,
+				    .node = (uint32_t)word,
+				    .map_call = word >> 32 & 0xff,
+				    .detail = (uint32_t)(word >> 40),
+				    .addr = w[2],
+				    .size = w[3],
+				    .old_size = w[4]};
+	return r->map_call < WIRE_REMARKS ? (int)(8 + n * 8) : HEFT_EFORMAT;
+}
+
 /* A record in its long form at w; `left` bytes are published from there. */
 static int decode_ext(const uint64_t *w, uint32_t left, struct stream_record *r)
 {
@@ -181,6 +196,8 @@ static int decode_ext(const uint64_t *w, uint32_t left, struct stream_record *r)
 	const unsigned kind = wire_ext_kind(word), n = wire_ext_words(word);
 	if (kind == WIRE_EXT_MAPPING)
 		return decode_mapping(w, n, left, r);
+	if (kind == WIRE_EXT_REMARK)
+		return decode_remark(w, n, left, r);
 	if (kind < WIRE_EXT_ALLOC || kind > WIRE_EXT_UNUSED || n != kinds[kind].words ||
 	    8 + n * 8 > left)
 		return HEFT_EFORMAT;

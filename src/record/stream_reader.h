@@ -40,6 +40,7 @@ enum stream_call {
 	STREAM_REALLOC_FREED,
 	STREAM_UNUSED,
 	STREAM_MAPPING,
+	STREAM_REMARK,
 };
 
 /* One call, as the program wrote it; 0 where such a call has no value */
@@ -56,6 +57,8 @@ struct stream_record {
 	/* MAPPING, beside addr, size and node */
 	uint32_t map_call, detail; /* enum wire_map_call */
 	uint64_t before_tsc, old_addr, old_size;
+	/* REMARK: map_call is enum wire_remark, detail the name, node its call stack or 0; addr, size and old_size are its
+	 * three words. */
 };
 
 /* Looks at every stream: what is published, and who is open. now_ns: the time of this round. over: the

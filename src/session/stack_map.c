@@ -28,6 +28,9 @@ void stack_map_fini(struct stack_map *m)
 	free(m->modules);
 	free(m->nodes);
 	free(m->sites);
+	for (uint32_t i = 0; i < m->name_count; i++)
+		free(m->names[i]);
+	free(m->names);
 	hash_index_fini(&m->node_ids);
 	hash_index_fini(&m->site_ids);
 }
@@ -55,6 +58,7 @@ void process_stacks_fini(struct process_stacks *p)
 		free(p->execs[i].path);
 	free(p->execs);
 	free(p->unfinished);
+	free(p->name_of);
 	memset(p, 0, sizeof *p);
 }
 
@@ -87,6 +91,31 @@ static int module_id(struct stack_map *m, const char *path, size_t path_bytes, c
 	return 0;
 }
 
+/* Names are few: a search is enough. */
+static int take_name(struct stack_map *m, struct process_stacks *p, uint64_t number,
+		     const char *text, size_t length)
+{
+	char name[TRACE_REMARK_NAME_BYTES + 1] = {0};
+	uint32_t i = 0;
+	if (!number || number > WIRE_NAMES || length > TRACE_REMARK_NAME_BYTES)
+		return HEFT_EFORMAT;
+	memcpy(name, text, length);
+	while (i < m->name_count && strcmp(m->names[i], name) != 0)
+		i++;
+	if (!p->name_of && !(p->name_of = calloc(WIRE_NAMES, sizeof *p->name_of)))
+		return HEFT_ENOMEM;
+	if (i == TRACE_REMARK_NAMES)
+		return 0;
+	if (i == m->name_count) {
+		if (!array_reserve(m->names, m->name_count, m->name_capacity, 1) ||
+		    !(m->names[i] = strdup(name)))
+			return HEFT_ENOMEM;
+		m->name_count++;
+	}
+	p->name_of[number - 1] = i + 1;
+	return 0;
+}
+
 /* Takes the entry at `at`, which is finished and has so many bytes. */
 static int take_entry(struct stack_map *m, struct process_stacks *p, uint32_t at, uint32_t bytes)
 {
@@ -111,6 +140,8 @@ static int take_entry(struct stack_map *m, struct process_stacks *p, uint32_t at
 		p->modules[p->module_count++] = pm;
 		return 0;
 	}
+	if (w.kind == WIRE_LOG_NAME)
+		return take_name(m, p, w.start, text, w.path_bytes);
 	if (w.kind != WIRE_LOG_EXEC && w.kind != WIRE_LOG_EXEC_FAILED)
 		return HEFT_EFORMAT;
 	if (!array_reserve(p->execs, p->exec_count, p->exec_capacity, 1))

@@ -19,9 +19,11 @@ struct stack_map {
 	struct trace_site *sites;
 	uint32_t site_count, site_capacity;
 	struct hash_index node_ids, site_ids;
+	char **names; /* that programs gave (heft.h): number n of the recording is names[n - 1] */
+	uint32_t name_count, name_capacity;
 	/* How many of each the recording has */
 	struct stack_map_written {
-		uint32_t modules, nodes, sites;
+		uint32_t modules, nodes, sites, names;
 	} written;
 };
 
@@ -48,6 +50,8 @@ struct process_stacks {
 	uint32_t unfinished_count, unfinished_capacity;
 	struct process_module *modules;
 	uint32_t module_count, module_capacity;
+	uint32_t *
+		name_of; /* WIRE_NAMES numbers of the recording, by the process's less one; NULL: none */
 	struct exec_note *execs; /* of the log; the owner of the process takes them */
 	uint32_t exec_count, exec_capacity;
 };
@@ -63,6 +67,12 @@ int stack_map_named_site(struct stack_map *m, const char *name, uint32_t *site);
 int process_stacks_read_log(struct stack_map *m, struct process_stacks *p);
 /* The site of node `id`, which a record names. HEFT_EFORMAT: there is no such node. */
 int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t id, uint32_t *site);
+
+/* The recording's number of a name; 0: none, or the process has not said which. */
+static inline uint32_t stack_map_name(const struct process_stacks *p, uint32_t number)
+{
+	return p->name_of && number && number <= WIRE_NAMES ? p->name_of[number - 1] : 0;
+}
 
 static inline int stack_map_site(struct stack_map *m, struct process_stacks *p, uint32_t id,
 				 uint32_t *site)

@@ -12,6 +12,7 @@
 #include "hosted/ledger.h"
 #include "tally/batch.h"
 #include "tally/mapping.h"
+#include "tally/remark.h"
 #include "trace/samples_block.h"
 #include "tally/tally.h"
 
@@ -190,6 +191,9 @@ int trace_writer_note(struct trace_writer *w, const struct trace_note *note);
 int trace_writer_ledger(struct trace_writer *w, const struct ledger *l, uint32_t process);
 /* Adds a call that mapped memory. Its site and its thread must have been added before. */
 int trace_writer_mapping(struct trace_writer *w, const struct trace_mapping *m);
+/* Adds what a program said. Its site, its thread and its name must have been added before: names have the numbers 1, 2 ... */
+int trace_writer_remark(struct trace_writer *w, const struct trace_remark *m);
+void trace_writer_remark_name(struct trace_writer *w, const char *text);
 /* The same for what a look at its heap told. */
 int trace_writer_look(struct trace_writer *w, const struct heap_look *l, uint32_t process);
 /* Writes what a sampled process has now, which replaces what was written for it before. */
@@ -265,6 +269,7 @@ struct trace_contents {
 	uint64_t duration_ns;
 	uint64_t file_bytes, events;
 	uint64_t mappings;   /* calls that map memory */
+	uint64_t remarks;    /* what programs said */
 	bool complete;       /* false: cut or still being written */
 	uint64_t cut_offset; /* if not complete: where the last complete block ends */
 };
@@ -280,6 +285,11 @@ int trace_reader_events(struct trace_reader *r, uint64_t from_ns, uint64_t to_ns
 typedef int trace_mapping_fn(void *ctx, const struct trace_mapping *m);
 int trace_reader_mappings(struct trace_reader *r, trace_mapping_fn *each, void *ctx,
 			  struct heft_error *err);
+
+/* The same for what programs said. Texts of names live as long as the reader. */
+typedef int trace_remark_fn(void *ctx, const struct trace_remark *m);
+int trace_reader_remarks(struct trace_reader *r, trace_remark_fn *each, void *ctx,
+			 struct heft_error *err);
 
 /* The tally of all events with times before before_ns, from the nearest checkpoint, into t, which
  * is empty (tally_init). */

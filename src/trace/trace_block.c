@@ -77,6 +77,7 @@ const char *trace_block_name(unsigned type)
 		[TRACE_BLOCK_LEDGER] = "ledger",
 		[TRACE_BLOCK_HEAP] = "heap",
 		[TRACE_BLOCK_MAPPINGS] = "mappings",
+		[TRACE_BLOCK_REMARKS] = "remarks",
 		[TRACE_BLOCK_TALLY] = "tally",
 		[TRACE_BLOCK_INDEX] = "index",
 		[TRACE_BLOCK_END] = "end",

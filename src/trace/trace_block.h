@@ -39,6 +39,7 @@ enum trace_block_type {
 	TRACE_BLOCK_LEDGER,    /* where the resident memory of a process was at one moment */
 	TRACE_BLOCK_HEAP,      /* what a look at the live blocks of a process told */
 	TRACE_BLOCK_MAPPINGS,  /* calls that map memory, in the order of time */
+	TRACE_BLOCK_REMARKS,   /* what programs said, in the order of time */
 	TRACE_BLOCK_TYPES      /* from here on: of a later minor revision, skipped */
 };
 
@@ -51,7 +52,7 @@ struct trace_block_header {
 	uint32_t raw_bytes;    /* of the payload, uncompressed */
 	uint32_t stored_bytes; /* of the payload in the file: follows the header */
 	uint64_t first_ns, last_ns;
-	/* EVENTS: events; MAPPINGS: calls; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it. */
+	/* EVENTS: events; MAPPINGS: calls; REMARKS: remarks; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it. */
 	uint64_t count;
 	uint64_t checksum; /* of the 40 bytes before, the block's offset, and the stored payload */
 };

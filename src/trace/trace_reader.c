@@ -17,6 +17,7 @@
 #include "trace/definitions.h"
 #include "trace/events_block.h"
 #include "trace/mappings_block.h"
+#include "trace/remarks_block.h"
 #include "trace/tally_block.h"
 #include "trace/trace_file.h"
 #include "trace/trace_index.h"
@@ -27,6 +28,7 @@
 struct trace_reader {
 	struct trace_file file;
 	struct definitions tables;
+	struct remark_names names;
 	struct trace_index index;
 	struct tally tally;
 	struct behaviour behaviour;
@@ -316,7 +318,7 @@ static bool has_times(unsigned type)
 	return type == TRACE_BLOCK_EVENTS || type == TRACE_BLOCK_RSS ||
 	       type == TRACE_BLOCK_CHECKPOINT || type == TRACE_BLOCK_TALLY ||
 	       type == TRACE_BLOCK_SAMPLES || type == TRACE_BLOCK_PEAK || type == TRACE_BLOCK_END ||
-	       type == TRACE_BLOCK_MAPPINGS;
+	       type == TRACE_BLOCK_MAPPINGS || type == TRACE_BLOCK_REMARKS;
 }
 
 /* Reads block by block, up to the end or the first that is not whole. */
@@ -340,7 +342,7 @@ static int scan_blocks(struct trace_reader *r, struct scan *s, struct heft_error
 		if (has_times(h->type) && h->last_ns > c->duration_ns)
 			c->duration_ns = h->last_ns;
 		if ((h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_CHECKPOINT ||
-		     h->type == TRACE_BLOCK_MAPPINGS) &&
+		     h->type == TRACE_BLOCK_MAPPINGS || h->type == TRACE_BLOCK_REMARKS) &&
 		    !trace_index_add(&r->index, b.offset, h))
 			return no_memory(r, err);
 		c->cut_offset = b.next_offset;
@@ -454,6 +456,8 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 	for (size_t i = 0; i < r->index.count; i++)
 		if (r->index.entries[i].type == TRACE_BLOCK_MAPPINGS)
 			c->mappings += r->index.entries[i].count;
+		else if (r->index.entries[i].type == TRACE_BLOCK_REMARKS)
+			c->remarks += r->index.entries[i].count;
 	*out = r;
 	return 0;
 }
@@ -464,6 +468,7 @@ void trace_reader_close(struct trace_reader *r)
 		return;
 	trace_file_close(&r->file);
 	definitions_fini(&r->tables);
+	remark_names_fini(&r->names);
 	trace_index_fini(&r->index);
 	tally_fini(&r->tally);
 	behaviour_fini(&r->behaviour);
@@ -520,6 +525,34 @@ int trace_reader_mappings(struct trace_reader *r, trace_mapping_fn *each, void *
 			return trace_file_expected(&r->file, &b, expected, err);
 	}
 	return 0;
+}
+
+int trace_reader_remarks(struct trace_reader *r, trace_remark_fn *each, void *ctx,
+			 struct heft_error *err)
+{
+	int rc = 0;
+	r->names.count = 0; /* the texts stay: each read gives the same */
+	for (size_t i = 0; i < r->index.count && rc >= 0; i++) {
+		const struct trace_index_entry *e = &r->index.entries[i];
+		struct remarks_base base = {0};
+		struct trace_remark m;
+		struct trace_block b;
+		bool end = e->type != TRACE_BLOCK_REMARKS;
+		if (end)
+			continue;
+		if ((rc = load(r, e->offset, &b, err)))
+			return rc;
+		const char *expected = b.header.type == e->type ? NULL : "what the index says";
+		while (!expected && !end && rc >= 0) {
+			expected = remarks_get(&b.payload, &base, &r->names, &m,
+					       r->tables.site_count, r->tables.thread_count, &end);
+			if (!expected && !end)
+				rc = each(ctx, &m);
+		}
+		if (expected)
+			return trace_file_expected(&r->file, &b, expected, err);
+	}
+	return rc < 0 ? rc : 0;
 }
 
 /* The checkpoint whose first part is entry i: whether all its parts follow, so that it can be

@@ -11,6 +11,7 @@
 #include "trace/definitions.h"
 #include "trace/events_block.h"
 #include "trace/mappings_block.h"
+#include "trace/remarks_block.h"
 #include "trace/tally_block.h"
 #include "trace/trace_file.h"
 #include "trace/trace_index.h"
@@ -21,6 +22,7 @@
 struct verifier {
 	struct trace_file file;
 	struct definitions tables;
+	struct remark_names names;
 	struct trace_index seen;
 	struct tally replayed, stored;
 	struct behaviour behaviour; /* the last ones, only read */
@@ -112,6 +114,29 @@ static const char *check_mappings(const struct verifier *v, struct trace_block *
 		       : "the number and times of calls that its header says";
 }
 
+static const char *check_remarks(struct verifier *v, struct trace_block *b)
+{
+	const struct trace_block_header *h = &b->header;
+	struct remarks_base base = {0};
+	struct trace_remark m;
+	uint64_t count = 0, first_ns = UINT64_MAX, last_ns = 0;
+	for (bool end = false;;) {
+		const char *expected = remarks_get(&b->payload, &base, &v->names, &m,
+						   v->tables.site_count, v->tables.thread_count,
+						   &end);
+		if (expected)
+			return expected;
+		if (end)
+			break;
+		first_ns = m.time_ns < first_ns ? m.time_ns : first_ns;
+		last_ns = m.time_ns > last_ns ? m.time_ns : last_ns;
+		count++;
+	}
+	return count && count == h->count && first_ns == h->first_ns && last_ns == h->last_ns
+		       ? NULL
+		       : "the number and times of remarks that its header says";
+}
+
 static const char *check_index(struct verifier *v, struct trace_block *b)
 {
 	struct trace_index stored = {0};
@@ -159,6 +184,7 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 	switch (type) {
 	case TRACE_BLOCK_EVENTS: return check_events(v, b);
 	case TRACE_BLOCK_MAPPINGS: return check_mappings(v, b);
+	case TRACE_BLOCK_REMARKS: return check_remarks(v, b);
 	case TRACE_BLOCK_CHECKPOINT:
 	case TRACE_BLOCK_TALLY: return check_tally(v, b);
 	case TRACE_BLOCK_BEHAVIOUR:
@@ -223,6 +249,7 @@ int trace_verify(const char *path, struct trace_verify *result, struct heft_erro
 		trace_file_close(&v->file);
 	}
 	definitions_fini(&v->tables);
+	remark_names_fini(&v->names);
 	trace_index_fini(&v->seen);
 	tally_fini(&v->replayed);
 	tally_fini(&v->stored);

@@ -15,6 +15,7 @@
 #include "trace/heap_block.h"
 #include "trace/ledger_block.h"
 #include "trace/mappings_block.h"
+#include "trace/remarks_block.h"
 #include "trace/tally_block.h"
 #include "trace/trace_block.h"
 
@@ -26,11 +27,16 @@ enum {
 	DEFINITIONS_FLUSH = 1 << 20, /* bytes */
 	RSS_FLUSH = 4096,            /* samples */
 	EVENTS_FLUSH = 16 << 20,     /* bytes */
-	MAPPINGS_FLUSH = 1 << 18,    /* bytes */
+	ITEMS_FLUSH = 1 << 18,       /* bytes of calls that map memory, or of remarks */
 	NODES_AT_ONCE = 4096,
 	CHECKPOINT_SITE_BYTES = 6,  /* as measured */
 	CHECKPOINT_SMALL = 1 << 16, /* bytes: always worth it */
 	CHECKPOINT_SHARE = 8,       /* else at most an eighth of a recording is checkpoints */
+};
+
+struct waiting_items {
+	struct byte_buffer bytes;
+	uint64_t count, first_ns, last_ns;
 };
 
 struct trace_writer {
@@ -42,9 +48,9 @@ struct trace_writer {
 	size_t rss_count;
 	struct byte_buffer anonymous;
 	uint64_t anonymous_count, anonymous_ns; /* that wait for their block; when the last was */
-	struct byte_buffer mappings;            /* that wait for their block */
+	struct waiting_items mappings, remarks; /* that wait for their block */
 	struct mappings_base mappings_base;
-	uint64_t mapping_count, mapping_first_ns, mapping_last_ns;
+	struct remarks_base remarks_base;
 	uint32_t node_count, site_count, thread_count;
 	uint64_t events;
 	uint64_t tick_ns;
@@ -81,7 +87,8 @@ static void writer_free(struct trace_writer *w)
 	buffer_fini(&w->sites.elements);
 	buffer_fini(&w->scratch);
 	buffer_fini(&w->anonymous);
-	buffer_fini(&w->mappings);
+	buffer_fini(&w->mappings.bytes);
+	buffer_fini(&w->remarks.bytes);
 	events_encoder_fini(&w->encoder);
 	free(w);
 }
@@ -295,35 +302,63 @@ int trace_writer_anonymous(struct trace_writer *w, const struct trace_anonymous 
 	return w->anonymous_count == RSS_FLUSH ? flush_anonymous(w) : 0;
 }
 
-static int flush_mappings(struct trace_writer *w)
+static int flush_items(struct trace_writer *w, struct waiting_items *i, unsigned type)
 {
-	uint64_t count = w->mapping_count;
-	if (!count)
+	if (!i->count)
 		return 0;
-	w->mapping_count = 0;
-	w->mappings_base = (struct mappings_base){0};
 	int rc = flush_definitions(w);
 	if (rc)
 		return rc;
-	if (w->mappings.failed)
+	if (i->bytes.failed)
 		return block_writer_no_memory(&w->file);
-	rc = block_write(&w->file, TRACE_BLOCK_MAPPINGS, w->mappings.data, w->mappings.len,
-			 w->mapping_first_ns, w->mapping_last_ns, count);
-	w->mappings.len = 0;
+	rc = block_write(&w->file, type, i->bytes.data, i->bytes.len, i->first_ns, i->last_ns,
+			 i->count);
+	i->bytes.len = i->count = 0;
 	return rc;
+}
+
+/* One more was added, of that time. Returns whether there are enough for a block. */
+static bool items_enough(struct waiting_items *i, uint64_t time_ns)
+{
+	if (!i->count || time_ns < i->first_ns)
+		i->first_ns = time_ns;
+	if (!i->count || time_ns > i->last_ns)
+		i->last_ns = time_ns;
+	i->count++;
+	return i->bytes.failed || i->bytes.len >= ITEMS_FLUSH;
+}
+
+static int flush_mappings(struct trace_writer *w)
+{
+	w->mappings_base = (struct mappings_base){0};
+	return flush_items(w, &w->mappings, TRACE_BLOCK_MAPPINGS);
 }
 
 int trace_writer_mapping(struct trace_writer *w, const struct trace_mapping *m)
 {
 	if (w->file.error.code)
 		return w->file.error.code;
-	if (!w->mapping_count || m->time_ns < w->mapping_first_ns)
-		w->mapping_first_ns = m->time_ns;
-	if (!w->mapping_count || m->time_ns > w->mapping_last_ns)
-		w->mapping_last_ns = m->time_ns;
-	mappings_put(&w->mappings, &w->mappings_base, m);
-	w->mapping_count++;
-	return w->mappings.failed || w->mappings.len >= MAPPINGS_FLUSH ? flush_mappings(w) : 0;
+	mappings_put(&w->mappings.bytes, &w->mappings_base, m);
+	return items_enough(&w->mappings, m->time_ns) ? flush_mappings(w) : 0;
+}
+
+static int flush_remarks(struct trace_writer *w)
+{
+	w->remarks_base = (struct remarks_base){0};
+	return flush_items(w, &w->remarks, TRACE_BLOCK_REMARKS);
+}
+
+void trace_writer_remark_name(struct trace_writer *w, const char *text)
+{
+	remarks_put_name(&w->remarks.bytes, text);
+}
+
+int trace_writer_remark(struct trace_writer *w, const struct trace_remark *m)
+{
+	if (w->file.error.code)
+		return w->file.error.code;
+	remarks_put(&w->remarks.bytes, &w->remarks_base, m);
+	return items_enough(&w->remarks, m->time_ns) ? flush_remarks(w) : 0;
 }
 
 int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples)
@@ -409,6 +444,8 @@ int trace_writer_flush(struct trace_writer *w)
 		flush_anonymous(w);
 	if (!w->file.error.code)
 		flush_mappings(w);
+	if (!w->file.error.code)
+		flush_remarks(w);
 	return w->file.error.code;
 }
 
@@ -524,7 +561,8 @@ uint64_t trace_writer_waiting_bytes(const struct trace_writer *w)
 {
 	return w->definitions.len + w->nodes.elements.len + w->sites.elements.len +
 	       (w->encoder.count ? events_encoder_bytes(&w->encoder) : 0) +
-	       w->rss_count * sizeof *w->rss + w->anonymous.len + w->mappings.len;
+	       w->rss_count * sizeof *w->rss + w->anonymous.len + w->mappings.bytes.len +
+	       w->remarks.bytes.len;
 }
 
 int trace_writer_close(struct trace_writer *w, uint64_t duration_ns, struct tally *tally,

@@ -43,6 +43,25 @@ enum wire_ext {
 	/* A call that mapped memory or gave it back, once it has succeeded: addr, bytes, wire_map_word, the stamp from
 	 * before the call; of mremap also the old address and the old bytes (0: the old memory stays) */
 	WIRE_EXT_MAPPING = 8,
+	WIRE_EXT_REMARK =
+		9, /* the program says something: wire_remark_word, and three words that depend on the kind */
+};
+
+/* A recording has the same numbers (tally/remark.h). The words: */
+enum wire_remark {
+	WIRE_REMARK_MARK,         /* none */
+	WIRE_REMARK_REGION_BEGIN, /* the region's number, enum heft_scope */
+	WIRE_REMARK_REGION_END,   /* the same */
+	WIRE_REMARK_STAGE,        /* the address of a followed block */
+	WIRE_REMARK_STAGE_END,    /* the same: it will be freed, or moved, at once */
+	WIRE_REMARK_EVENT,        /* weight */
+	WIRE_REMARK_POOL_CREATE,  /* pool */
+	WIRE_REMARK_POOL_ALLOC,   /* pool, block, bytes */
+	WIRE_REMARK_POOL_FREE,    /* pool, block */
+	WIRE_REMARK_POOL_DESTROY, /* pool */
+	WIRE_REMARK_STOP,         /* none: from here on new blocks are not recorded */
+	WIRE_REMARK_START,        /* none */
+	WIRE_REMARKS
 };
 
 /* A recording has the same numbers (tally/mapping.h). */
@@ -97,6 +116,12 @@ static inline unsigned wire_ext_kind(uint64_t w)
 static inline unsigned wire_ext_words(uint64_t w)
 {
 	return (unsigned)(w >> 28 & 0xfff);
+}
+
+/* name: as in the log, 24 bits; site: 0 where the kind has none */
+static inline uint64_t wire_remark_word(uint32_t site, enum wire_remark kind, uint32_t name)
+{
+	return (uint64_t)site | (uint64_t)kind << 32 | (uint64_t)(name & 0xffffff) << 40;
 }
 
 /* detail: 24 bits */

@@ -30,10 +30,11 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 10u
+#define WIRE_VERSION 11u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
+#define WIRE_ENV_MODE "HEFT_MODE" /* "count": WIRE_COUNTED, also without a session */
 /* Mean bytes between samples (524288, 512k, 1M); "auto": the outside sets the rate; "off": sampling starts
  * switched off. */
 #define WIRE_ENV_SAMPLE "HEFT_SAMPLE"
@@ -50,10 +51,12 @@ enum {
 	WIRE_CHUNK_BYTES = 4096,
 	WIRE_CHUNKS = 8192, /* 32 MiB */
 	WIRE_STREAMS = 8192,
-	WIRE_NODES = 1 << 20, /* 16 MiB */
-	WIRE_LOG_BYTES = 2 << 20,
+	WIRE_NODES = 1 << 20,      /* 16 MiB */
+	WIRE_ASK_BYTES = 64 << 10, /* answers to a process that is not sampled come through here */
+	WIRE_LOG_BYTES = (2 << 20) - WIRE_ASK_BYTES,
 	WIRE_HEADER_BYTES = 28 << 10,
 	WIRE_REAPS = 384,
+	WIRE_NAMES = 8192,          /* that a process may have given: their numbers begin at 1 */
 	WIRE_TEXT_BYTES = 12 << 10, /* exe, then the arguments, each with its NUL */
 };
 
@@ -71,6 +74,7 @@ enum wire_off_reason {
 enum wire_mode {
 	WIRE_EXACT = 0,
 	WIRE_SAMPLED = 1, /* has the tables of wire/samples.h in place of the chunks */
+	WIRE_COUNTED = 2, /* has neither: nothing but struct wire_counts */
 };
 
 enum wire_origin { WIRE_FROM_EXEC = 0, WIRE_FROM_FORK = 1 };
@@ -85,6 +89,18 @@ enum wire_gate {
 				finds out */
 	WIRE_GATE_EXACT = 1, /* record everything */
 	WIRE_GATE_PASS = 2,  /* sampling is switched off and no sample is live: do nothing */
+	WIRE_GATE_STATS =
+		INT32_MIN, /* count calls, record nothing. As a bit pattern it is above the others, and one less
+					overflows: entry.c sees both with one comparison */
+};
+
+/* What a process of WIRE_COUNTED has counted. It writes these now and then and at its end; what a process that is
+ * killed has counted since is missing. */
+struct wire_counts {
+	_Alignas(64) _Atomic uint64_t allocations;
+	_Atomic uint64_t reallocations, frees, allocated_bytes, peak_bytes;
+	_Atomic int64_t live_bytes;
+	_Atomic uint32_t threads;
 };
 
 /* Used only in sampled processes (wire/samples.h) */
@@ -111,7 +127,7 @@ struct wire_sampling {
 	_Atomic uint64_t progress_bytes;
 };
 
-/* A process asks the outside for its own profile (heft_pprof_dump). The bytes come in pieces through
+/* A process asks the outside for its own profile (heft_pprof_dump), or something else. The bytes come in pieces through
  * the answer area. Both sides set `state` in turn: the process asks and takes, the outside gives. Who sets
  * it wakes the other (futex). */
 enum wire_call_state {
@@ -122,10 +138,20 @@ enum wire_call_state {
 	WIRE_CALL_TAKEN,  /* process: the next piece may come */
 	WIRE_CALL_FAILED, /* outside: it could not make the profile */
 };
+enum wire_call_what {
+	WIRE_ASKS_PROFILE, /* its profile; only of a sampled process, and the only thing it may ask for */
+	WIRE_ASKS_SITES, /* of an exact one: a text, which sites have most of `field` between two moments */
+	WIRE_ASKS_COPY, /* of an exact one: a copy of the recording in a new file, whose path is in the answer area */
+};
 struct wire_call {
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_call_state */
 	_Atomic uint32_t bytes;
 	_Atomic int32_t owner; /* tid of the thread that asks; 0: none */
+	/* The process sets these before it asks. */
+	_Atomic uint32_t what; /* enum wire_call_what */
+	_Atomic uint64_t from_tsc, to_tsc;
+	_Atomic int32_t tid;    /* 0: of all threads */
+	_Atomic uint32_t field; /* of struct heft_stats: which one */
 };
 
 /* A child that this process has waited for; pid 0: one whose number it does not know, which began at most
@@ -283,6 +309,7 @@ struct wire_header {
 	struct wire_sampling sampling;
 	struct wire_call call;
 	struct wire_ledger ledger;
+	struct wire_counts counts;
 	/* When it called exit or exec: it ends then or later, and records that follow move the end. 0: it has
 	 * not, or its exec failed. */
 	_Alignas(64) _Atomic uint64_t exit_tsc, exec_tsc;
@@ -353,6 +380,7 @@ enum wire_log_kind {
 	WIRE_LOG_MODULE = 1,
 	WIRE_LOG_EXEC = 2,        /* start: pid, end: time stamp, path: what it executes */
 	WIRE_LOG_EXEC_FAILED = 3, /* start: pid; the last exec of this pid failed */
+	WIRE_LOG_NAME = 4,        /* start: number, path: a name that the program gave (heft.h) */
 };
 struct wire_module {
 	_Atomic uint32_t
@@ -367,7 +395,8 @@ struct wire_module {
 
 #define WIRE_STREAMS_OFFSET ((uint64_t)WIRE_HEADER_BYTES)
 #define WIRE_LOG_OFFSET (WIRE_STREAMS_OFFSET + WIRE_STREAMS * sizeof(struct wire_stream))
-#define WIRE_NODES_OFFSET (WIRE_LOG_OFFSET + WIRE_LOG_BYTES)
+#define WIRE_ASK_OFFSET (WIRE_LOG_OFFSET + WIRE_LOG_BYTES)
+#define WIRE_NODES_OFFSET (WIRE_ASK_OFFSET + WIRE_ASK_BYTES)
 #define WIRE_CHUNKS_OFFSET (WIRE_NODES_OFFSET + (uint64_t)WIRE_NODES * sizeof(struct wire_node))
 #define WIRE_FILE_BYTES (WIRE_CHUNKS_OFFSET + (uint64_t)WIRE_CHUNKS * WIRE_CHUNK_BYTES)
 _Static_assert(WIRE_FILE_BYTES <= 64u << 20, "at most 64 MiB a process");

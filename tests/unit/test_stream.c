@@ -44,7 +44,7 @@ static void make_end_of_thread(void)
 {
 	pthread_key_create(&end_of_thread, thread_ends);
 }
-void heft_watch_end_of_thread(struct heft_thread *t)
+void heft_watch_end_of_thread(const void *t)
 {
 	pthread_once(&end_of_thread_made, make_end_of_thread);
 	pthread_setspecific(end_of_thread, t);

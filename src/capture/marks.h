@@ -1,0 +1,20 @@
+/* What other parts of the inside need of marks.c. */
+#ifndef HEFT_CAPTURE_MARKS_H
+#define HEFT_CAPTURE_MARKS_H
+
+#include "capture/inside.h"
+
+#include <stdbool.h>
+
+HIDDEN void heft_remark_region(uint64_t serial, uint32_t name, unsigned scope, bool ends);
+#ifdef HEFT_BLOB
+static inline void heft_followed_ends(struct heft_tls *tls, const void *p)
+{
+	(void)tls, (void)p;
+}
+#else
+/* p is about to be freed, or moved. The guard is set. */
+HIDDEN void heft_followed_ends(struct heft_tls *tls, const void *p);
+#endif
+
+#endif

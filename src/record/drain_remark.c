@@ -1,0 +1,47 @@
+/* What the program says goes from its records straight into the file. Who reads the file works out what it means: how
+ * long blocks were at each stage, what the objects of pools add up to. A followed block gets its age here, because only
+ * the recorder knows when it was made. */
+#include "record/drain.h"
+
+_Static_assert((int)WIRE_REMARK_MARK == TRACE_REMARK_MARK &&
+		       (int)WIRE_REMARK_STAGE == TRACE_REMARK_STAGE &&
+		       (int)WIRE_REMARK_EVENT == TRACE_REMARK_EVENT &&
+		       (int)WIRE_REMARK_POOL_DESTROY == TRACE_REMARK_POOL_DESTROY &&
+		       (int)WIRE_REMARKS == TRACE_REMARK_KINDS,
+	       "the numbers of the recording are those of the wire");
+
+static void find_block(struct drain *d, struct recorded_process *p, struct trace_remark *m)
+{
+	struct live_block block;
+	if (!live_blocks_find(&p->reorder.blocks, m->a, &block))
+		return;
+	uint64_t birth_ns = drain_stamp_ns(d, block.birth_tsc);
+	m->b = (birth_ns < m->time_ns ? m->time_ns - birth_ns : 0) + 1;
+	m->c = block.size;
+}
+
+int drain_remark(struct drain *d, struct recorded_process *p, struct stream *s,
+		 const struct stream_record *rec)
+{
+	struct trace_remark m = {
+		.time_ns = d->last_ns,
+		.a = rec->addr,
+		.b = rec->size,
+		.c = rec->old_size,
+		.thread = s->thread.number,
+		.kind = (uint8_t)rec->map_call,
+	};
+	if (rec->node && stack_map_site(&d->stacks, &p->process.stacks, rec->node, &m.site))
+		return HEFT_EFORMAT;
+	m.name = stack_map_name(&p->process.stacks, rec->detail);
+	if (m.kind == TRACE_REMARK_STAGE)
+		find_block(d, p, &m);
+	else if (m.kind == TRACE_REMARK_STOP)
+		p->reorder.is_attached = true; /* from here on it has blocks that were never seen */
+	if (d->stacks.written.sites < d->stacks.site_count)
+		stack_map_write(&d->stacks, d->writer);
+	for (; d->stacks.written.names < d->stacks.name_count; d->stacks.written.names++)
+		trace_writer_remark_name(d->writer, d->stacks.names[d->stacks.written.names]);
+	trace_writer_remark(d->writer, &m); /* latches its failure */
+	return 0;
+}
