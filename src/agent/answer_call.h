@@ -12,4 +12,11 @@ typedef int answer_make(void *ctx, struct process *p, char **bytes, size_t *leng
  * thread must raise header->progress, or the process gives up. */
 void answer_call(struct process *p, answer_make *make, void *ctx);
 
+/* The same in steps, for an answer that takes its time. */
+bool answer_is_asked(const struct process *p);
+/* Takes the bytes, and gives the first piece. NULL: there is no answer. */
+void answer_begin(struct process *p, char *bytes, size_t length);
+/* Gives the next piece if the process took the last one. p->answer.bytes is NULL when all was given. */
+void answer_go_on(struct process *p);
+
 #endif

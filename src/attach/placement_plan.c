@@ -297,10 +297,11 @@ static void fill_settings(struct placement_plan *p, const struct attach_options 
 	if (o->preload && strlen(o->preload) < sizeof shared->preload_path)
 		snprintf(shared->preload_path, sizeof shared->preload_path, "%s", o->preload);
 	if (o->sample_automatic)
-		snprintf(shared->sample_text, sizeof shared->sample_text, "auto");
+		snprintf(shared->mode_variable, sizeof shared->mode_variable,
+			 WIRE_ENV_SAMPLE "=auto");
 	else if (o->sample_bytes)
-		snprintf(shared->sample_text, sizeof shared->sample_text, "%llu",
-			 (unsigned long long)o->sample_bytes);
+		snprintf(shared->mode_variable, sizeof shared->mode_variable,
+			 WIRE_ENV_SAMPLE "=%llu", (unsigned long long)o->sample_bytes);
 	stat(o->session_dir, &st);
 	if (p->tables_from)
 		shared->tables = p->blob.at + p->tables_from;

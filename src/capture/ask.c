@@ -11,7 +11,7 @@
 #include "capture/sample.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -180,34 +180,32 @@ static struct wire_header *exact_header(void)
 EXPORT int heft_dump(const char *path)
 {
 	struct wire_header *h = exact_header();
-	char *area = h ? (char *)h + WIRE_ASK_OFFSET : NULL;
-	struct heft_text t = {.at = area, .end = area + PATH_MAX};
-	const struct taker nowhere = {.fd = -1};
 	if (!h) {
 		errno = ENOSYS;
 		return -1;
 	}
-	if (!path || !*path || strlen(path) >= PATH_MAX / 2) {
-		errno = !path || !*path ? EINVAL : ENAMETOOLONG;
+	if (!path) {
+		errno = EINVAL;
 		return -1;
 	}
-	if (take_turn(&h->call))
+	/* The program opens the file: it has its own rights and its own directories. */
+	const struct taker to = {
+		.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666)};
+	if (to.fd < 0)
 		return -1;
-	int rc = sys_populate(area, WIRE_ASK_BYTES);
-	if (*path != '/' && !rc) { /* the outside has another directory */
-		long n = sys_getcwd(area, PATH_MAX / 2);
-		rc = n < 0 ? (int)n : 0;
-		t.at = area + (n > 0 ? strlen(area) : 0);
-		heft_text_put(&t, "/");
-	}
-	if (!rc) {
-		heft_text_put(&t, path);
-		*t.at = 0;
+	int rc = sys_populate((char *)h + WIRE_ASK_OFFSET, WIRE_ASK_BYTES);
+	if (!rc && take_turn(&h->call))
+		rc = -errno;
+	else if (!rc) {
 		atomic_store(&h->call.what, WIRE_ASKS_COPY);
-		atomic_store(&h->call.to_tsc, sys_may_stamp() ? arch_stamp_after() : 0);
-		rc = ask(h, &nowhere) ? -errno : 0;
+		atomic_store(&h->call.to_tsc, arch_stamp_after());
+		rc = ask(h, &to) ? -errno : 0;
+		end_turn(&h->call);
 	}
-	end_turn(&h->call);
+	if (close(to.fd) && !rc)
+		rc = -errno;
+	if (rc)
+		unlink(path);
 	return (int)heft_as_libc(rc);
 }
 

@@ -300,7 +300,7 @@ static int blob_open(void)
 	s->sample_auto = heft_blob.sample_auto;
 	s->follow_none = heft_blob.follow_none;
 	memcpy(s->preload_path, heft_blob.preload_path, sizeof s->preload_path);
-	memcpy(s->sample_text, heft_blob.sample_text, sizeof s->sample_text);
+	memcpy(s->mode_variable, heft_blob.mode_variable, sizeof s->mode_variable);
 	heft_set_home_reach(heft_blob.thread_local_bytes);
 	take_next();
 	fill_links();

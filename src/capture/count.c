@@ -25,6 +25,10 @@ struct counting {
 	_Atomic uint32_t slots_used; /* none from here on was ever taken */
 	_Atomic uint64_t next_serial;
 	_Atomic uint64_t published_tsc;
+	/* What is published counts from here: in a forked child, what its parent had does not. */
+	struct heft_count_sums before;
+	int64_t level_before;
+	_Atomic unsigned peak_since; /* the number of its peak */
 	_Atomic(_Atomic(uint8_t *) *) shadows[SHADOW_TOP];
 	struct heft_count_slot slots[HEFT_COUNT_SLOTS];
 };
@@ -139,6 +143,11 @@ static void forked(void)
 			atomic_store(&counting->slots[i].state, SLOT_FREE);
 	if (own)
 		heft_tls_now()->count->tid = sys_gettid();
+	if (heft_counts_alone) {
+		int peak = heft_peak_take(heft_count_serial(), &counting->level_before);
+		heft_count_sums(&counting->before);
+		atomic_store(&counting->peak_since, peak < 0 ? 0 : (unsigned)peak);
+	}
 }
 
 /* ---- the start */
@@ -241,7 +250,7 @@ void heft_peak_release(unsigned number)
 	atomic_fetch_and(&counting->peaks_in_use, ~(1ull << number));
 }
 
-NOINLINE void heft_count_fold(struct heft_count_slot *c)
+static void fold(struct heft_count_slot *c)
 {
 	int64_t level = atomic_load_explicit(&c->level, memory_order_relaxed);
 	int64_t before = atomic_fetch_add(&counting->level, level - c->folded);
@@ -262,6 +271,11 @@ NOINLINE void heft_count_fold(struct heft_count_slot *c)
 	c->folded = c->high = level;
 	c->fold_above = level + HEFT_COUNT_FOLD;
 	c->fold_below = level - HEFT_COUNT_FOLD;
+}
+
+NOINLINE void heft_count_fold(struct heft_count_slot *c)
+{
+	fold(c);
 	if (heft_counts_alone && sys_may_stamp()) {
 		uint64_t now = arch_stamp(), last = atomic_load(&counting->published_tsc);
 		if (now - last > PUBLISH_CYCLES &&
@@ -272,17 +286,24 @@ NOINLINE void heft_count_fold(struct heft_count_slot *c)
 
 void heft_count_publish(void)
 {
+	struct heft_count_slot *c = heft_tls_now()->count;
 	struct wire_header *h = heft_own_header();
 	struct heft_count_sums s;
 	if (!h || !heft_counts_alone)
 		return;
+	if (c)
+		fold(c);
+	const struct heft_count_sums *before = &counting->before;
+	const unsigned peak = atomic_load(&counting->peak_since);
 	heft_count_sums(&s);
-	atomic_store(&h->counts.allocations, (uint64_t)s.allocations);
-	atomic_store(&h->counts.reallocations, (uint64_t)s.reallocations);
-	atomic_store(&h->counts.frees, (uint64_t)s.frees);
-	atomic_store(&h->counts.allocated_bytes, (uint64_t)s.allocated_bytes);
-	atomic_store(&h->counts.live_bytes, s.level);
-	atomic_store(&h->counts.peak_bytes, (uint64_t)atomic_load(&counting->peaks[0].high));
+	atomic_store(&h->counts.allocations, (uint64_t)(s.allocations - before->allocations));
+	atomic_store(&h->counts.reallocations, (uint64_t)(s.reallocations - before->reallocations));
+	atomic_store(&h->counts.frees, (uint64_t)(s.frees - before->frees));
+	atomic_store(&h->counts.allocated_bytes,
+		     (uint64_t)(s.allocated_bytes - before->allocated_bytes));
+	atomic_store(&h->counts.live_bytes, s.level - before->level);
+	atomic_store(&h->counts.peak_bytes,
+		     (uint64_t)(atomic_load(&counting->peaks[peak].high) - counting->level_before));
 	atomic_store(&h->counts.threads, atomic_load(&counting->slots_used));
 }
 

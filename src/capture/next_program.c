@@ -19,6 +19,8 @@
  * on as it is. Nothing here allocates or takes a lock. */
 #include "capture/next_program.h"
 
+#include "capture/count.h"
+
 #include "capture/held_exec.h"
 #include "capture/preloadable.h"
 #include "capture/settings.h"
@@ -119,19 +121,20 @@ static void look_at_list(struct heft_missing *m)
 struct heft_missing heft_missing_in(char *const *env)
 {
 	struct heft_missing m = {
-		.session = 1, .preload = 1, .sample = heft_settings.sample_text[0] != 0};
+		.session = 1, .preload = 1, .mode = heft_settings.mode_variable[0] != 0};
 	struct heft_looked l = {0};
 	const char *e;
 	int there = 0;
 	for (; env && (there = take_pointer(&l, &env[m.count], &e)) > 0; m.count++) {
 		int session = begins_with(&l, e, WIRE_ENV_SESSION "=");
 		int sample = begins_with(&l, e, WIRE_ENV_SAMPLE "=");
+		int mode = begins_with(&l, e, WIRE_ENV_MODE "=");
 		int preload = begins_with(&l, e, "LD_PRELOAD=");
 		long bytes = preload > 0 ? heft_text_bytes(&l, e, LONG_MAX) : 0;
-		m.bad |= session < 0 || sample < 0 || preload < 0 || bytes < 0;
-		m.ours |= session | sample | preload;
+		m.bad |= session < 0 || sample < 0 || mode < 0 || preload < 0 || bytes < 0;
+		m.ours |= session | sample | mode | preload;
 		m.session &= session <= 0;
-		m.sample &= sample <= 0;
+		m.mode &= (heft_settings.counts ? mode : sample) <= 0;
 		if (preload > 0 && bytes > 0) {
 			m.list = e + 11;
 			m.list_bytes = (size_t)bytes - 11;
@@ -145,7 +148,7 @@ struct heft_missing heft_missing_in(char *const *env)
 static int must_complete(const struct heft_missing *m)
 {
 	return !heft_settings.follow_none && heft_settings.session_dir[0] &&
-	       heft_settings.preload_path[0] && !m->bad && (m->session || m->preload || m->sample);
+	       heft_settings.preload_path[0] && !m->bad && (m->session || m->preload || m->mode);
 }
 
 static int is_locked_in(void)
@@ -177,10 +180,9 @@ static char **completed(char **to, char *text, char *const *env, const struct he
 		text = stpcpy(text, WIRE_ENV_SESSION "=");
 		text = stpcpy(text, heft_settings.session_dir) + 1;
 	}
-	if (m->sample) {
+	if (m->mode) {
 		to[n++] = text;
-		text = stpcpy(text, WIRE_ENV_SAMPLE "=");
-		stpcpy(text, heft_settings.sample_text);
+		stpcpy(text, heft_settings.mode_variable);
 	}
 	to[n] = NULL;
 	return to;
@@ -230,7 +232,7 @@ size_t heft_next_environment_bytes(const struct heft_missing *m,
 	if (next->without ? !m->ours || m->bad : !must_complete(m))
 		return 0;
 	return (m->count + 4) * sizeof(char *) + sizeof heft_settings.preload_path +
-	       sizeof heft_settings.session_dir + sizeof heft_settings.sample_text + 64 +
+	       sizeof heft_settings.session_dir + sizeof heft_settings.mode_variable + 64 +
 	       m->list_bytes;
 }
 
@@ -251,8 +253,10 @@ void heft_note_exec(int pid, const char *path)
 static void set_exec_stamp(int pid, uint64_t tsc)
 {
 	struct wire_header *h = heft_own_header();
-	if (h && h->pid == pid)
+	if (h && h->pid == pid) {
+		heft_count_publish();
 		atomic_store(&h->exec_tsc, tsc);
+	}
 }
 
 struct heft_leaving heft_about_to_exec(const char *path, struct heft_next_program *next)

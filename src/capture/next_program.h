@@ -25,7 +25,7 @@ HIDDEN struct heft_next_program heft_next_program(int folder, const char *path,
 
 /* What an environment has of ours, or lacks */
 struct heft_missing {
-	int session, preload, sample;
+	int session, preload, mode;
 	int bad;  /* it cannot be read */
 	int ours; /* it has one of our variables */
 	size_t count;

@@ -337,8 +337,12 @@ int heft_process_open(void)
 		int rc = open_session(p);
 		if (heft_count_as_settings_say())
 			rc = -1;
-		if (!heft_settings.sample_bytes)
-			heft_gate_choose(heft_counts_only() ? WIRE_GATE_STATS : WIRE_GATE_EXACT);
+		/* A process that is not recorded costs nothing more, unless it has blocks of the arena. */
+		if (!heft_settings.sample_bytes || (rc && !heft_mapped))
+			heft_gate_choose(heft_counts_only() ? WIRE_GATE_STATS
+					 : rc && !atomic_load(&heft_unusual.arena_used)
+						 ? WIRE_GATE_PASS
+						 : WIRE_GATE_EXACT);
 		atomic_store(&p->phase, rc ? HEFT_DISABLED : HEFT_OPEN);
 		return rc;
 	}

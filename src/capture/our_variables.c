@@ -48,7 +48,8 @@ void heft_settings_remove(char **env)
 	char **to = env;
 	for (char **e = env; *e; e++) {
 		if (heft_is_variable(*e, WIRE_ENV_SESSION) ||
-		    heft_is_variable(*e, WIRE_ENV_FOLLOW) || heft_is_variable(*e, WIRE_ENV_SAMPLE))
+		    heft_is_variable(*e, WIRE_ENV_FOLLOW) ||
+		    heft_is_variable(*e, WIRE_ENV_SAMPLE) || heft_is_variable(*e, WIRE_ENV_MODE))
 			continue;
 		if (heft_is_variable(*e, "LD_PRELOAD") && !cut_own_entry(*e))
 			continue;

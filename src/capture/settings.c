@@ -19,7 +19,7 @@
 
 struct heft_settings heft_settings;
 
-enum { ENVIRON_BYTES = 4 << 20, SAMPLE_DEFAULT = 512 << 10 };
+enum { SAMPLE_TEXT_BYTES = 32, ENVIRON_BYTES = 4 << 20, SAMPLE_DEFAULT = 512 << 10 };
 #define SAMPLE_LIMIT (1ull << 40)
 
 static const char *env_value(char *const *env, const char *name)
@@ -43,7 +43,8 @@ static void copy_text(char *to, size_t size, const char *from)
 static void take_sample(struct heft_settings *s, const char *text)
 {
 	uint64_t bytes = 0;
-	copy_text(s->sample_text, sizeof s->sample_text, text);
+	copy_text(s->mode_variable, sizeof s->mode_variable, WIRE_ENV_SAMPLE "=");
+	copy_text(s->mode_variable + sizeof WIRE_ENV_SAMPLE, SAMPLE_TEXT_BYTES, text);
 	s->sample_off = !strcmp(text, "off") || !strcmp(text, "0");
 	s->sample_auto = !strcmp(text, "auto");
 	for (; *text >= '0' && *text <= '9' && bytes < SAMPLE_LIMIT; text++)
@@ -66,6 +67,8 @@ static void take_environment(struct heft_settings *s, char *const *env)
 	const char *mode = env_value(env, WIRE_ENV_MODE);
 	const char *at;
 	s->counts = mode && !strcmp(mode, "count");
+	if (s->counts)
+		copy_text(s->mode_variable, sizeof s->mode_variable, WIRE_ENV_MODE "=count");
 	size_t n = preload ? heft_own_entry(preload, &at) : 0;
 	if (sample && *sample && !s->counts)
 		take_sample(s, sample);

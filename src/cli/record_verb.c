@@ -4,6 +4,8 @@
  * Invariant: the summary is printed once, before lingering if heft lingers. */
 #include "cli/record_verb.h"
 
+#include "cli/exact_answers.h"
+
 #include "agent/sampled.h"
 #include "ledger/heap_look_take.h"
 #include "ledger/ledger_take.h"
@@ -272,6 +274,7 @@ int record_verb_run(struct record_verb *r, struct recorder_result *result, struc
 	r->o.ready_ctx = r;
 	r->o.in_child = http_restore_file_limit;
 	r->o.answer = live_source_answer;
+	r->o.answer_exact = exact_answer;
 	r->o.answer_ctx = &r->server.source;
 	if (!rc)
 		rc = recorder_run(&r->o, result, err);

@@ -5,6 +5,7 @@
  * status stays the command's. */
 #include "cli/record_verb.h"
 
+#include "cli/count_command.h"
 #include "cli/entry_way.h"
 #include "record/launch.h"
 
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-static int refused(const struct heft_error *err, int rc)
+int run_refused(const struct heft_error *err, int rc)
 {
 	cli_print_error(err);
 	switch (rc) {
@@ -26,11 +27,16 @@ struct running {
 	struct record_verb verb;
 	struct attach_function functions[ATTACH_FUNCTIONS];
 	unsigned function_count;
+	bool counts; /* --count */
 };
 
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct running *r = ctx;
+	if (option->id == CLI_OPT_COUNT) {
+		r->counts = true;
+		return 0;
+	}
 	if (option->id == CLI_OPT_ALLOC_FN)
 		return record_verb_function(&r->verb, value, r->functions, &r->function_count);
 	return record_verb_set(&r->verb, option, value);
@@ -65,6 +71,8 @@ int cmd_run(int argc, char **argv)
 		return rc;
 	if (first >= argc)
 		return cli_usage_error(r->verb, "no command given");
+	if (running.counts)
+		return count_command(r, argc - first, argv + first);
 	r->o.argv = argv + first;
 	r->o.argc = argc - first;
 	r->o.plan = &plan;
@@ -72,7 +80,7 @@ int cmd_run(int argc, char **argv)
 	if ((rc = cli_locate_preload(preload, sizeof preload, &err)) ||
 	    (rc = launch_inspect(argv[first], r->via, &plan, &err)) ||
 	    (rc = entry_way_init(&entry, &r->o, &err)))
-		return refused(&err, rc);
+		return run_refused(&err, rc);
 	entry.functions = running.functions;
 	entry.function_count = running.function_count;
 	if (plan.own_malloc_text[0] && plan.way == LAUNCH_PRELOAD && !r->quiet)
@@ -86,7 +94,7 @@ int cmd_run(int argc, char **argv)
 	if (entry_way_give_up(&r->o, &plan, rc, r->quiet, &err))
 		rc = record_verb_run(r, &result, &err);
 	if (rc)
-		return refused(&err, rc);
+		return run_refused(&err, rc);
 	return WIFSIGNALED(result.status) ? 128 + WTERMSIG(result.status)
 					  : WEXITSTATUS(result.status);
 }

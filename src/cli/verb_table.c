@@ -143,6 +143,10 @@
 		OPTION_VERBOSE, OPTION_COLOR, OPTION_HELP
 
 static const struct cli_option run_options[] = {
+	{CLI_OPT_COUNT, "count", 0, CLI_NO_ARG, NULL,
+	 "count calls and bytes, and record nothing: cheap, for programs that use heft.h; -o FILE "
+	 "writes the numbers as JSON",
+	 false},
 	{CLI_OPT_VIA, "via", 0, CLI_ARG, "auto|preload|entry",
 	 "how heft gets into the program: its library is preloaded, or hooks are set at the "
 	 "entries "

@@ -198,6 +198,8 @@ static void refresh_names(struct recorder *r)
 
 static void answer_calls(struct recorder *r, uint64_t now)
 {
+	if (recorder_answer_questions(r))
+		r->due.call_ns = now; /* it takes several steps */
 	if (!r->o->answer || now < r->due.call_ns)
 		return;
 	r->due.call_ns = now + CALLS_EVERY_MS * 1000000ull;
@@ -519,6 +521,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	free(r->execs.list);
 	free(r->known);
 	sampled_sum_fini(&r->sum);
+	recorder_questions_fini(r);
 	free(r);
 	return rc;
 }

@@ -16,6 +16,17 @@ struct ledger_request;
 struct process_set;
 struct recorder_result;
 
+/* What a process that is recorded exactly asks of its recording, up to the moment at which it asks. */
+struct recorder_question {
+	bool wants_copy; /* of the recording; else a text, which sites have most of `field` in the time from_ns to to_ns */
+	int32_t pid, tid; /* tid 0: of all its threads */
+	uint32_t field; /* a number of struct heft_stats, as it comes from the process: any value */
+	uint64_t from_ns, to_ns, to_tsc;
+};
+/* Makes the answer, in a thread of its own; the caller frees it. 0, or a negative code. */
+typedef int recorder_answer_fn(void *ctx, const struct recorder_question *q, char **bytes,
+			       size_t *length);
+
 enum recorder_wish {
 	RECORDER_GO_ON,
 	RECORDER_TO_END, /* somebody wants the recording to end */
@@ -119,6 +130,7 @@ struct recorder_options {
 	void *ready_ctx;
 	answer_make *
 		answer; /* makes what a process gets that asks for its own profile; NULL: nothing */
+	recorder_answer_fn *answer_exact; /* the same for one that is recorded exactly */
 	void *answer_ctx;
 	void (*in_child)(void); /* in the program's process, before it is executed */
 	bool keep_ended;        /* snapshots of sampled processes that ended will be asked for */

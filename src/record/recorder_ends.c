@@ -492,6 +492,7 @@ static void close_process(struct recorder *r, struct process *p)
 		session_dir_drop(&r->dir, p->pid, p->start_tsc);
 	} else
 		recorder_show_exact(p);
+	recorder_forget_question(r, p);
 	recorder_write_memory(r, p);
 	trace_writer_process_end(r->writer, p->index, f);
 	take_execs(r, p);

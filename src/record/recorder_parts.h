@@ -76,10 +76,13 @@ struct recorder_due {
 	uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */
 };
 
-/* The last signal that asked the program to end; 0: none did */
+struct question;
+
 struct recorder_asked {
-	int signal;
-	uint64_t ns;
+	int signal;  /* the last one that asked the program to end; 0: none did */
+	uint64_t ns; /* when */
+	struct question
+		*question; /* of a process about its recording; NULL: none (recorder_questions.c) */
 };
 
 /* Of all processes together (recorder_ledgers.c) */
@@ -172,6 +175,11 @@ void recorder_switch_off(struct recorder *r, struct process *p);
 bool recorder_children_missing(const struct recorder *r);
 /* Copies its live and peak numbers into entry.shown, under the lock, for other threads. */
 void recorder_show_exact(struct process *p);
+
+/* recorder_questions.c: one step for whoever asks something of the recording. False: nobody does. */
+bool recorder_answer_questions(struct recorder *r);
+void recorder_forget_question(struct recorder *r, const struct process *p);
+void recorder_questions_fini(struct recorder *r);
 
 /* recorder_holds.c: programs that nothing can be preloaded into, which processes of the command execute. */
 /* Says in the session directory that they are held. */

@@ -55,6 +55,8 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 /* Why one finding is reported: its rule and conditions. */
 int report_explain(FILE *out, const struct profile *p, const struct report_options *o);
 int report_json(FILE *out, const struct profile *p, const struct report_options *o);
+/* The first `count` sites by that measure, a line each: how much, and where. */
+int report_top_sites(FILE *out, const struct profile *p, enum measure_id id, size_t count);
 /* What `heft run` ends with, in at most 12 lines and the sentence of the first finding. findings may be NULL; width 0: 100. */
 int report_run_summary(FILE *out, const struct profile *p, const struct findings *findings,
 		       const char *recording_path, size_t width, bool color);

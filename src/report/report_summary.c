@@ -168,3 +168,28 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	putc('\n', out);
 	return 0;
 }
+
+enum { TOP_SITE_COLUMNS = 100 };
+
+int report_top_sites(FILE *out, const struct profile *p, enum measure_id id, size_t count)
+{
+	uint32_t *order = measure_sort_sites(p, id);
+	if (!order)
+		return HEFT_ENOMEM;
+	const uint32_t shown = count < p->site_count ? (uint32_t)count : p->site_count;
+	struct site_callers *callers = site_callers_new(p, order, shown);
+	for (uint32_t i = 0; i < shown; i++) {
+		const struct profile_site *s = &p->sites[order[i]];
+		const uint64_t value = measure_of_site(s, id);
+		if (!value)
+			break;
+		int used = fprintf(out, "  %11s  ", words_value(value, id).text);
+		size_t indent = used > 0 ? (size_t)used : 0;
+		report_print_site(out, p, s, site_callers_text(callers, i),
+				  TOP_SITE_COLUMNS - indent);
+		putc('\n', out);
+	}
+	site_callers_free(callers);
+	free(order);
+	return 0;
+}

@@ -148,7 +148,7 @@ struct wire_blob {
 	uint8_t program_hooked; /* some of the functions are in the executable */
 	char session_dir[512];
 	/* For programs that it executes: heft's library, "": they are not followed; the value of HEFT_SAMPLE, or "" */
-	char preload_path[512], sample_text[32];
+	char preload_path[512], mode_variable[48];
 	/* Its descriptor in the program, if that does not see the path; 0: it does */
 	int32_t session_fd;
 	uint64_t session_device, session_inode; /* which folder it is */

@@ -141,7 +141,7 @@ enum wire_call_state {
 enum wire_call_what {
 	WIRE_ASKS_PROFILE, /* its profile; only of a sampled process, and the only thing it may ask for */
 	WIRE_ASKS_SITES, /* of an exact one: a text, which sites have most of `field` between two moments */
-	WIRE_ASKS_COPY, /* of an exact one: a copy of the recording in a new file, whose path is in the answer area */
+	WIRE_ASKS_COPY, /* of an exact one: the bytes of the recording, up to to_tsc */
 };
 struct wire_call {
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_call_state */
