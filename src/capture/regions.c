@@ -217,9 +217,11 @@ int heft_region_end(struct heft_region *at, struct heft_stats *out)
 	change(r, &final);
 	r->final = final;
 	r->has_ended = 1;
-	if (r->scope == HEFT_THREAD)
-		heft_count_slot()->regions &= ~(1u << r->place);
-	else
+	if (r->scope == HEFT_THREAD) {
+		struct heft_count_slot *c = heft_count_slot();
+		c->regions &= ~(1u << r->place);
+		c->region_serial[r->place] = 0;
+	} else
 		heft_peak_release((unsigned)r->place);
 	r->end_tsc = sys_may_stamp() ? arch_stamp() : 0;
 	heft_remark_region(r->serial, r->name, r->scope, true);

@@ -101,18 +101,19 @@ void recorder_note_late_libraries(struct recorder *r, struct process *p)
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
 }
 
-/* What the program allocated before heft was attached is not known: that it frees such blocks is no error. */
+/* What the program allocated before heft was attached, or while it had stopped the recording, is not known: that it
+ * frees such blocks is no error. */
 void recorder_note_older_blocks(struct recorder *r, struct process *p)
 {
 	const struct reorder *b = &recorded(p)->reorder;
 	char text[256];
-	if (!p->attached || p->view.sampled || p->view.corrupt ||
+	if (!b->is_attached || p->view.sampled || p->view.corrupt ||
 	    !(b->older_frees + b->older_reallocs))
 		return;
 	snprintf(text, sizeof text,
-		 "process %d freed %llu and resized %llu blocks that it had allocated before heft "
-		 "was attached",
-		 p->pid, (unsigned long long)b->older_frees, (unsigned long long)b->older_reallocs);
+		 "process %d freed %llu and resized %llu blocks that it had allocated %s",
+		 p->pid, (unsigned long long)b->older_frees, (unsigned long long)b->older_reallocs,
+		 p->attached ? "before heft was attached" : "while it had stopped the recording");
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
 }
 
