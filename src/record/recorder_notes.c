@@ -111,8 +111,8 @@ void recorder_note_older_blocks(struct recorder *r, struct process *p)
 	    !(b->older_frees + b->older_reallocs))
 		return;
 	snprintf(text, sizeof text,
-		 "process %d freed %llu and resized %llu blocks that it had allocated %s",
-		 p->pid, (unsigned long long)b->older_frees, (unsigned long long)b->older_reallocs,
+		 "process %d freed %llu and resized %llu blocks that it had allocated %s", p->pid,
+		 (unsigned long long)b->older_frees, (unsigned long long)b->older_reallocs,
 		 p->attached ? "before heft was attached" : "while it had stopped the recording");
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
 }

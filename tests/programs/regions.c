@@ -55,13 +55,13 @@ static void nested(enum heft_scope scope)
 	heft_region_begin_named(&outer, scope, "outer");
 	void *a = keep(malloc(100)); /* 100 live */
 	heft_region_begin(&inner, scope);
-	void *b = keep(calloc(10, 30));  /* 400 */
-	free(a);                         /* 300 */
-	b = keep(realloc(b, 50));        /* 50 */
-	void *c = keep(malloc(0));       /* 50 */
-	end("inner", &inner);            /* 2 allocations of 300, 1 realloc, 1 free of 100, 250 less */
-	void *d = keep(malloc(7777));    /* 7827 */
-	free(before);                    /* 6827 */
+	void *b = keep(calloc(10, 30)); /* 400 */
+	free(a);                        /* 300 */
+	b = keep(realloc(b, 50));       /* 50 */
+	void *c = keep(malloc(0));      /* 50 */
+	end("inner", &inner);         /* 2 allocations of 300, 1 realloc, 1 free of 100, 250 less */
+	void *d = keep(malloc(7777)); /* 7827 */
+	free(before);                 /* 6827 */
 	free(d);
 	free(b);
 	free(c);
