@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import bench_attach
+import bench_count
 import bench_ledger
 import bench_measure
 import bench_programs
@@ -101,11 +102,12 @@ def print_tables(results):
     for text in (bench_tables.main_table(results), bench_tables.micro_table(results),
                  bench_tables.scale_table(results), bench_tables.report_lines(results),
                  bench_symbols.lines(results), bench_sampled.text(results), bench_attach.table(results),
-                 bench_ledger.table(results)):
+                 bench_ledger.table(results), bench_count.table(results)):
         if text:
             print(text, end="\n\n")
     goals = (bench_tables.goals(results) + bench_symbols.goals(results)
-             + bench_sampled.goals(results) + bench_attach.judged(results) + bench_ledger.judged(results))
+             + bench_sampled.goals(results) + bench_attach.judged(results) + bench_ledger.judged(results)
+             + bench_count.judged(results))
     for text, value, met in goals:
         word = {True: "met", False: "MISSED", None: "not judged"}[met]
         print(f"{word:>10}  {text}: {value}")
@@ -161,6 +163,9 @@ def main():
     if heft and re.search(options.rows or "", "attach"):
         results.append(bench_attach.result(Path(heft), 3 if options.quick else 7, options.work))
         say_to_stderr("bench: attach done")
+    if heft and re.search(options.rows or "", "count"):
+        results.append(bench_count.result(Path(heft), 3 if options.quick else 7, options.work))
+        say_to_stderr("bench: count done")
     if heft and re.search(options.rows or "", "ledger"):
         results.append(bench_ledger.result(Path(heft), 3 if options.quick else 7, options.work))
         say_to_stderr("bench: ledger done")
