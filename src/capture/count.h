@@ -158,7 +158,8 @@ static inline size_t heft_shadow_index(uintptr_t p)
 static inline uint64_t heft_count_usable(void *p)
 {
 	if (LIKELY(heft_next.is_glibc)) {
-		uint64_t chunk = ((const uint64_t *)p)[-1]; /* hotpath.h, usable_bytes */
+		uint64_t chunk = *(const uint64_t *)((uintptr_t)p -
+						     8); /* hotpath.h, usable_bytes */
 		if (LIKELY(!(chunk & 2)))
 			return (chunk & ~7ull) - 8;
 	}

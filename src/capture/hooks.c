@@ -62,13 +62,18 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 	heft_emit_ext(t, WIRE_EXT_FREE_AT, words, 2);
 }
 
-NOINLINE bool heft_allocated_unusually(void *p, size_t size)
+NOINLINE void *heft_allocated_unusually(void *p, size_t size, uintptr_t here, unsigned via,
+					uint32_t site)
 {
-	if (heft_in_arena(p))
-		return false;
-	if (heft_counts())
-		heft_count_new(p, size);
-	return !heft_counts_only() && !heft_is_stopped();
+	struct heft_tls *tls = heft_tls_now();
+	if (!heft_in_arena(p)) {
+		if (heft_counts())
+			heft_count_new(p, size);
+		if (!heft_counts_only() && !heft_is_stopped())
+			record_site(tls, WIRE_EXT_ALLOC, p, size, here, via, site);
+	}
+	leave(tls);
+	return p;
 }
 
 NOINLINE bool heft_freed_unusually(struct heft_tls *tls, void *p)

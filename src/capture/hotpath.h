@@ -190,17 +190,19 @@ static NOINLINE
 		heft_record_slowly(tls, ext_kind, p, size, here, via);
 }
 
-/* A block that is not just recorded: one of the arena, or all if they count as well, or if recording is stopped.
- * Returns whether it is recorded, too. */
-HIDDEN bool heft_allocated_unusually(void *p, size_t size);
+/* A block that is not just recorded: one of the arena, or all if they count as well, or if recording is stopped. Does what
+ * `allocated` does. The hook jumps there, so `here` is still a frame with the hook's caller. */
+HIDDEN void *heft_allocated_unusually(void *p, size_t size, uintptr_t here, unsigned via,
+				      uint32_t site);
 
 static inline __attribute__((always_inline)) void *
 allocated(struct heft_tls *tls, void *p, size_t size, uintptr_t here, unsigned via, uint32_t site)
 {
-	if (LIKELY(p) &&
-	    (LIKELY(!atomic_load_explicit(&heft_unusual.arena_used, memory_order_relaxed)) ||
-	     heft_allocated_unusually(p, size)))
+	if (LIKELY(p)) {
+		if (UNLIKELY(atomic_load_explicit(&heft_unusual.arena_used, memory_order_relaxed)))
+			return heft_allocated_unusually(p, size, here, via, site);
 		record_site(tls, WIRE_EXT_ALLOC, p, size, here, via, site);
+	}
 	leave(tls);
 	return p;
 }

@@ -465,8 +465,9 @@ static inline int heft_all_are_unusual(void)
 }
 static inline int heft_is_unusual(const void *p)
 {
-	return UNLIKELY(atomic_load_explicit(&heft_unusual.any, memory_order_relaxed)) &&
-	       (UNLIKELY(heft_all_are_unusual()) || heft_in_arena(p) || heft_is_grown(p));
+	const uint64_t any = atomic_load_explicit(&heft_unusual.any, memory_order_relaxed);
+	return UNLIKELY(any) &&
+	       ((uint32_t)any >= HEFT_UNUSUAL_STOPPED || heft_in_arena(p) || heft_is_grown(p));
 }
 HIDDEN void heft_grown_add(const void *p, size_t size);
 HIDDEN void heft_grown_forget(const void *p);
