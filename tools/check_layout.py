@@ -255,7 +255,7 @@ def check_library(build):
 
 # Functions of the blob that wait for a real one while the guard or `inside` says so (of exec: in a process that shares its
 # memory, nobody needs it).
-BLOB_WAITS = re.compile(r"<(heft_exact_(?!free)\w+|heft_sampled_(?!free)\w+|passed_on_\w+|heft_blob_dlclose|heft_blob_f?execve(at)?)(\.\w+)*>")
+BLOB_WAITS = re.compile(r"<(heft_exact_(?!free)\w+|heft_allocated_unusually|heft_sampled_(?!free)\w+|passed_on_\w+|heft_blob_dlclose|heft_blob_f?execve(at)?)(\.\w+)*>")
 # Others that call by an address: a parameter, and what asks an allocator for a size while the guard is set.
 BLOB_CALLS = re.compile(r"<(dereference|heft_grown_freed|heft_record_slowly|on_stack|own_record)(\.\w+)*>")
 

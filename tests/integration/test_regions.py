@@ -1,4 +1,4 @@
-"""Statistics, regions and expectations of heft.h against numbers worked out by hand (tests/programs/regions.c)."""
+"""Statistics, regions and expectations of heft.h against numbers worked out by hand (tests/programs/asks_regions.c)."""
 
 import json
 import re
@@ -16,7 +16,7 @@ FIELDS = ("allocations", "reallocations", "frees", "allocated_bytes", "freed_byt
 
 @pytest.fixture(scope="module")
 def program(compiled):
-    return compiled("regions.c", flags=[f"-I{REPOSITORY}/include"])
+    return compiled("asks_regions.c", flags=[f"-I{REPOSITORY}/include"])
 
 
 def ask(program, mode, folder, *words, allocator=None):
@@ -94,7 +94,7 @@ def test_without_heft(program, tmp_path):
 
 
 def line_with(text):
-    lines = (PROGRAMS / "regions.c").read_text().splitlines()
+    lines = (PROGRAMS / "asks_regions.c").read_text().splitlines()
     return next(i for i, line in enumerate(lines, 1) if text in line)
 
 
@@ -104,17 +104,17 @@ def test_expectations(program, tmp_path, mode):
     done = ask(program, mode, tmp_path, "callback")
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode()
-    assert f"regions.c:{fails}: region rows: live_blocks is 10, expected at most 3\n" in text
-    assert f"regions.c:{fails_too}: region rows: frees is 0, expected 1\n" in text
+    assert f"asks_regions.c:{fails}: region rows: live_blocks is 10, expected at most 3\n" in text
+    assert f"asks_regions.c:{fails_too}: region rows: frees is 0, expected 1\n" in text
     assert text.count("expected") == 2
-    site = rf"10  parse_row at .*regions.c:{line_with('keep(malloc(64))')}\n"
+    site = rf"10  parse_row at .*asks_regions.c:{line_with('keep(malloc(64))')}\n"
     assert len(re.findall(site, text)) == (2 if mode == "recorded" else 0), text
     assert ("records call sites and names them here" in text) == (mode != "recorded")
     assert "expectations at" not in text  # the block from before the region
 
     done = ask(program, mode, tmp_path, "abort")
     assert done.returncode in (-signal.SIGABRT, 128 + signal.SIGABRT)
-    assert f"regions.c:{fails}: region rows: live_blocks is 10" in done.stderr.decode()
+    assert f"asks_regions.c:{fails}: region rows: live_blocks is 10" in done.stderr.decode()
     assert "frees is" not in done.stderr.decode()
 
 
@@ -149,7 +149,7 @@ def test_count_of_several_processes(program, tmp_path):
     done = run([HEFT, "run", "--count", "-o", out, "--", "/bin/sh", "-c", f"{program} forks; {program} nested; exit 3"])
     assert done.returncode == 3, done.stderr
     document = json.loads(out.read_text())
-    mine = [p for p in document["processes"] if p["program"].endswith("/regions")]
+    mine = [p for p in document["processes"] if p["program"].endswith("/asks_regions")]
     # The forking one, its child, which counts from the fork on, and the other one
     assert sorted((p["totals"]["allocations"], p["totals"]["frees"], p["totals"]["live_bytes"]) for p in mine) == [
         (1, 1, 0), (1, 2, -100), (5, 5, 0)]
