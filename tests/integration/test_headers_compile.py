@@ -1,0 +1,55 @@
+"""heft.h in all the languages and ways to build that programs have: no warnings, and the functions are found at run time if
+they are there."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from harness import PROGRAMS, REPOSITORY, run
+
+INCLUDE = ["-I", str(REPOSITORY / "include")]
+WARNINGS = "-Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wpedantic -Werror".split()
+WAYS = {"default": "", "PIE": "-O2 -fPIE -pie", "no PIE": "-O2 -fno-pie -no-pie", "no PIE, slow": "-O0 -fno-pic -no-pie",
+        "PIC": "-O2 -fPIC", "static": "-static", "no exceptions": "-O2 -fno-exceptions"}
+# with heft_stand_in.c in heft's place: six calls that succeed, 8 <= 8, -6 is not 0; writing to -1 fails
+ABSENT, FOUND = "-6 -1 -1 0 -3 0 -1\n", "0 1 0 3 0 1 -1\n"
+
+C = [(standard, way) for standard in ("c11", "c17") for way in WAYS]
+CXX = [(standard, way) for standard in ("c++11", "c++20") for way in WAYS] + [("c++14", "default"), ("c++17", "default")]
+
+
+def build(compiler, *words, text=None):
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not here")
+    done = subprocess.run([compiler, *WARNINGS, *INCLUDE, *map(str, words)], input=text and text.encode(),
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stderr == b"", done.stderr.decode()
+
+
+def answers(program, calls):
+    """Without heft and with something in its place."""
+    return [run([program], env=env).stdout.decode() for env in (None, {"LD_PRELOAD": str(calls)})]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("standard,way", C)
+def test_c(tmp_path, heft_stand_in, compiler, standard, way):
+    build(compiler, f"-std={standard}", *WAYS[way].split(), "-o", tmp_path / "calls", PROGRAMS / "header_calls.c")
+    assert answers(tmp_path / "calls", heft_stand_in) == [ABSENT, ABSENT if way == "static" else FOUND]
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("standard,way", CXX)
+def test_cxx(tmp_path, heft_stand_in, compiler, standard, way):
+    build(compiler, f"-std={standard}", "-Wold-style-cast", *WAYS[way].split(), "-o", tmp_path / "calls", "-x", "c++",
+          PROGRAMS / "header_calls.c")
+    assert answers(tmp_path / "calls", heft_stand_in) == [ABSENT, ABSENT if way == "static" else FOUND]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_in_a_shared_library(tmp_path, heft_stand_in, compiler):
+    build(compiler, "-shared", "-fPIC", "-Wl,-z,defs", "-DLIBRARY", "-o", tmp_path / "calls.so", PROGRAMS / "header_calls.c")
+    build(compiler, "-x", "c", "-o", tmp_path / "uses", "-", "-x", "none", tmp_path / "calls.so",
+          text="int header_calls(void);\nint main(void) { return header_calls(); }\n")
+    assert answers(tmp_path / "uses", heft_stand_in) == [ABSENT, FOUND]
