@@ -1,12 +1,13 @@
-"""heft.h in all the languages and ways to build that programs have: no warnings, and the functions are found at run time if
-they are there."""
+"""heft.h and heft.hpp in all the languages and ways to build that programs have: no warnings, and the functions are found
+at run time if they are there. Both as they are installed, with heft.pc."""
 
+import os
 import shutil
 import subprocess
 
 import pytest
 
-from harness import PROGRAMS, REPOSITORY, run
+from harness import BUILD, PROGRAMS, REPOSITORY, run
 
 INCLUDE = ["-I", str(REPOSITORY / "include")]
 WARNINGS = "-Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wpedantic -Werror".split()
@@ -17,6 +18,7 @@ ABSENT, FOUND = "-6 -1 -1 0 -3 0 -1\n", "0 1 0 3 0 1 -1\n"
 
 C = [(standard, way) for standard in ("c11", "c17") for way in WAYS]
 CXX = [(standard, way) for standard in ("c++11", "c++20") for way in WAYS] + [("c++14", "default"), ("c++17", "default")]
+HPP = [("c++17", way) for way in WAYS] + [("c++20", "default")]
 
 
 def build(compiler, *words, text=None):
@@ -53,3 +55,32 @@ def test_in_a_shared_library(tmp_path, heft_stand_in, compiler):
     build(compiler, "-x", "c", "-o", tmp_path / "uses", "-", "-x", "none", tmp_path / "calls.so",
           text="int header_calls(void);\nint main(void) { return header_calls(); }\n")
     assert answers(tmp_path / "uses", heft_stand_in) == [ABSENT, FOUND]
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("standard,way", HPP)
+def test_hpp(tmp_path, compiler, standard, way):
+    build(compiler, f"-std={standard}", "-Wold-style-cast", "-Wnon-virtual-dtor", *WAYS[way].split(), "-o",
+          tmp_path / "uses", "-x", "c++", "-", text="""#include <heft.hpp>
+#include <string>
+int main()
+{
+    heft::region region(heft::thread, "name");
+    heft::pool_resource pool("pool");
+    std::pmr::string text("text that is longer than a string is itself", &pool);
+    int held = HEFT_EXPECT_LE(region, allocations, text.size()) + HEFT_EXPECT_EQ(region, live_bytes, 0);
+    return held > 0 || region.change() || region.end() || heft::stats_of();
+}
+""")
+
+
+def test_installed(tmp_path):
+    """heft.pc says where the headers are, and names nothing to link."""
+    meson = "/usr/bin/meson" if os.path.exists("/usr/bin/meson") else "meson"
+    assert run([meson, "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", tmp_path]).returncode == 0
+    config, = tmp_path.rglob("heft.pc")
+    prefix = config.parents[2]
+    said = [run(["pkg-config", f"--define-variable=prefix={prefix}", option, config]).stdout.decode().strip()
+            for option in ("--cflags", "--libs")]
+    assert said == [f"-I{prefix}/include", ""]
+    assert {file.name for file in (prefix / "include").iterdir()} == {"heft.h", "heft.hpp"}
