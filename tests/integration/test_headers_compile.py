@@ -2,6 +2,7 @@
 at run time if they are there. Both as they are installed, with heft.pc."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -75,12 +76,17 @@ int main()
 
 
 def test_installed(tmp_path):
-    """heft.pc says where the headers are, and names nothing to link."""
+    """heft.pc says where the headers are, and names nothing to link. The sources of the other bindings are all there."""
     meson = "/usr/bin/meson" if os.path.exists("/usr/bin/meson") else "meson"
     assert run([meson, "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", tmp_path]).returncode == 0
     config, = tmp_path.rglob("heft.pc")
     prefix = config.parents[2]
     said = [run(["pkg-config", f"--define-variable=prefix={prefix}", option, config]).stdout.decode().strip()
-            for option in ("--cflags", "--libs")]
-    assert said == [f"-I{prefix}/include", ""]
+            for option in ("--cflags", "--libs", "--modversion")]
+    assert said[:2] == [f"-I{prefix}/include", ""]
     assert {file.name for file in (prefix / "include").iterdir()} == {"heft.h", "heft.hpp"}
+    for folder in ("rust", "python"):
+        sources = run(["git", "-C", REPOSITORY, "ls-files", f"bindings/{folder}"]).stdout.decode().splitlines()
+        assert sources and all((prefix / "share/heft" / source.removeprefix("bindings/")).exists() for source in sources)
+    for file, version in (("rust/Cargo.toml", 'version = "(.+)"'), ("python/heft/__init__.py", '__version__ = "(.+)"')):
+        assert re.search(version, (prefix / "share/heft" / file).read_text()).group(1) == said[2]
