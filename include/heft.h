@@ -55,7 +55,7 @@ int heft_stats_get(enum heft_scope scope, struct heft_stats *out) HEFT_WEAK;
  * thread that began it. A forked child has its parent's regions, as copies of its own. */
 
 struct heft_region {
-	uint64_t opaque[32]; /* the caller's memory */
+	uint64_t opaque[32]; /* the caller's memory; it may be moved and copied */
 };
 
 /* All return 0; or -1 with errno: ENOSYS nobody counts here, EINVAL not a region that was begun (or another thread's),
@@ -137,14 +137,30 @@ static const struct {
 	uint32_t content;
 } heft_note_ __attribute__((section(".note.heft"), used, aligned(4))) = {5, 4, 1, "heft", 1};
 
+/* What both languages write in their own way. */
+#ifdef __cplusplus
+#define HEFT_INLINE_ inline
+#define HEFT_CAST_(type, value) (static_cast<type>(value))
+#else
+#define HEFT_INLINE_ static inline
+#define HEFT_CAST_(type, value) ((type)(value))
+#endif
+
+/* A function: errno may be set more than once in an expression. */
+HEFT_INLINE_ int heft_absent_(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
 /* The function, or NULL without heft. Code that is not position-independent would have the linker
  * decide for good that it is not there: through the table it is decided when the program starts. */
 #if defined(__x86_64__) && !defined(__PIC__)
 #define HEFT_FUNCTION(f)                                                                           \
 	(__extension__({                                                                           \
-		void *heft_at_;                                                                    \
+		__typeof__(&f) heft_at_;                                                           \
 		__asm__(".weak " #f "\n\tmovq " #f "@GOTPCREL(%%rip), %0" : "=r"(heft_at_));       \
-		(__typeof__(&f))heft_at_;                                                          \
+		heft_at_;                                                                          \
 	}))
 #else
 #define HEFT_FUNCTION(f) (f)
@@ -152,17 +168,16 @@ static const struct {
 
 #define HEFT_CALL_(f, arguments, otherwise)                                                        \
 	(HEFT_FUNCTION(f) ? HEFT_FUNCTION(f) arguments : (otherwise))
-#define HEFT_ABSENT_ (errno = ENOSYS, -1)
 
 #define heft_running() HEFT_CALL_(heft_running, (), 0)
-#define heft_stats_get(scope, out) HEFT_CALL_(heft_stats_get, (scope, out), HEFT_ABSENT_)
-#define heft_region_begin(r, scope) HEFT_CALL_(heft_region_begin, (r, scope), HEFT_ABSENT_)
+#define heft_stats_get(scope, out) HEFT_CALL_(heft_stats_get, (scope, out), heft_absent_())
+#define heft_region_begin(r, scope) HEFT_CALL_(heft_region_begin, (r, scope), heft_absent_())
 #define heft_region_begin_named(r, scope, name)                                                    \
-	HEFT_CALL_(heft_region_begin_named, (r, scope, name), HEFT_ABSENT_)
-#define heft_region_change(r, out) HEFT_CALL_(heft_region_change, (r, out), HEFT_ABSENT_)
-#define heft_region_end(r, out) HEFT_CALL_(heft_region_end, (r, out), HEFT_ABSENT_)
+	HEFT_CALL_(heft_region_begin_named, (r, scope, name), heft_absent_())
+#define heft_region_change(r, out) HEFT_CALL_(heft_region_change, (r, out), heft_absent_())
+#define heft_region_end(r, out) HEFT_CALL_(heft_region_end, (r, out), heft_absent_())
 #define heft_expect(r, at, relation, value, field, file, line)                                     \
-	HEFT_CALL_(heft_expect, (r, at, relation, value, field, file, line), HEFT_ABSENT_)
+	HEFT_CALL_(heft_expect, (r, at, relation, value, field, file, line), heft_absent_())
 #define heft_on_failure(callback) HEFT_CALL_(heft_on_failure, (callback), (void)0)
 #define heft_mark(name) HEFT_CALL_(heft_mark, (name), (void)0)
 #define heft_mark_block(block, stage) HEFT_CALL_(heft_mark_block, (block, stage), (void)0)
@@ -171,15 +186,15 @@ static const struct {
 #define heft_pool_alloc(pool, block, size) HEFT_CALL_(heft_pool_alloc, (pool, block, size), (void)0)
 #define heft_pool_free(pool, block) HEFT_CALL_(heft_pool_free, (pool, block), (void)0)
 #define heft_pool_destroy(pool) HEFT_CALL_(heft_pool_destroy, (pool), (void)0)
-#define heft_start() HEFT_CALL_(heft_start, (), HEFT_ABSENT_)
-#define heft_stop() HEFT_CALL_(heft_stop, (), HEFT_ABSENT_)
-#define heft_dump(path) HEFT_CALL_(heft_dump, (path), HEFT_ABSENT_)
+#define heft_start() HEFT_CALL_(heft_start, (), heft_absent_())
+#define heft_stop() HEFT_CALL_(heft_stop, (), heft_absent_())
+#define heft_dump(path) HEFT_CALL_(heft_dump, (path), heft_absent_())
 #define heft_sampling_active() HEFT_CALL_(heft_sampling_active, (), 0)
-#define heft_pprof_dump(fd) HEFT_CALL_(heft_pprof_dump, (fd), HEFT_ABSENT_)
+#define heft_pprof_dump(fd) HEFT_CALL_(heft_pprof_dump, (fd), heft_absent_())
 
 #define HEFT_EXPECT_(region, field, relation, value)                                               \
-	heft_expect(region, offsetof(struct heft_stats, field), relation, (int64_t)(value),        \
-		    #field, __FILE__, __LINE__)
+	heft_expect(region, offsetof(struct heft_stats, field), relation,                          \
+		    HEFT_CAST_(int64_t, value), #field, __FILE__, __LINE__)
 
 #endif
 

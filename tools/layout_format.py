@@ -40,7 +40,7 @@ def pending(root):
 
 
 def sources(files):
-    return [f for f in files if f.endswith((".c", ".h", ".cc")) and pathlib.PurePath(f).parts[0] in FOLDERS]
+    return [f for f in files if f.endswith((".c", ".h", ".cc", ".hpp")) and pathlib.PurePath(f).parts[0] in FOLDERS]
 
 
 def is_pending(file, listed):

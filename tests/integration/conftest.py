@@ -5,4 +5,4 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "programs"))
 
-from harness import built, compiled, no_leftovers, public_heft, record  # noqa: E402,F401
+from harness import built, compiled, heft_stand_in, no_leftovers, public_heft, record  # noqa: E402,F401

@@ -203,24 +203,31 @@ def go_pprof(where, *words):
                     "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"})
 
 
-def cargo_build(folder, name, manifest, source, *flags, seconds=180):
+def cargo_build(folder, name, manifest, source, *flags, seconds=180, env=None):
     """A Rust program with real crates. What cargo builds of these is kept in build/crates, so only the first test that
-    needs a crate pays for it. The test is skipped where cargo or its registry is missing, or all too slow."""
-    cargo = shutil.which("cargo")
-    if not cargo:
-        pytest.skip("cargo is not here")
+    needs a crate pays for it."""
     (folder / "src").mkdir(parents=True)
     (folder / "Cargo.toml").write_text(
         f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n{manifest}')
     (folder / "src/main.rs").write_text(source)
+    env = {"CARGO_TARGET_DIR": str(BUILD / "crates"), **(env or {})}
+    cargo(folder, "build", *flags, seconds=seconds, env=env)
+    return pathlib.Path(env["CARGO_TARGET_DIR"]) / ("release" if "--release" in flags else "debug") / name
+
+
+def cargo(folder, *words, seconds=180, env=None, check=True):
+    """Runs cargo in the folder of a package. The test is skipped where cargo or its registry is missing, or all too slow."""
+    program = shutil.which("cargo")
+    if not program:
+        pytest.skip("cargo is not here")
     try:
-        done = run([cargo, "build", *flags], cwd=folder, timeout=seconds,
-                   env={**os.environ, "CARGO_TARGET_DIR": str(BUILD / "crates"), "CARGO_NET_RETRY": "1"})
+        done = run([program, *words], cwd=folder, timeout=seconds,
+                   env={**os.environ, "CARGO_NET_RETRY": "1", **(env or {})})
     except pytest.fail.Exception:  # run() ended it and all that it had started
         pytest.skip(f"cargo takes more than {seconds} s here")
-    if done.returncode:
+    if check and done.returncode:
         pytest.skip("cargo cannot build it here: " + done.stderr.decode(errors="replace")[-300:])
-    return BUILD / "crates" / ("release" if "--release" in flags else "debug") / name
+    return done
 
 
 def line_of(source, marker):
@@ -338,6 +345,18 @@ def allocator_library(name):
     pytest.fail(f"{name} is not installed (make setup installs it)")
 
 
+# The environment of a program that heft only counts, without heft run
+COUNTING = {"LD_PRELOAD": str(BUILD / "libheft-preload.so"), "HEFT_MODE": "count"}
+
+
+def example(page, language, word):
+    """The source of docs/PAGE's example in this language that has the word."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", (REPOSITORY / "docs" / page).read_text(), re.M | re.S)
+    found = [block for block in blocks if word in block]
+    assert len(found) == 1, f"{page}: {len(found)} examples with {word}"
+    return found[0]
+
+
 # ---- fixtures; the conftest.py of each folder imports them
 
 
@@ -353,6 +372,12 @@ def compiled():
     directory.chmod(0o755)
     yield Compiler(directory)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def heft_stand_in(compiled):
+    """A library to preload in heft's place (heft_stand_in.c)."""
+    return compiled("heft_stand_in.c", flags=["-I", REPOSITORY / "include", "-shared", "-fPIC"], output="heft_stand_in.so")
 
 
 @pytest.fixture(scope="session")
