@@ -11,6 +11,7 @@
 #include "cli/selection.h"
 #include "findings/finding.h"
 #include "hosted/end_words.h"
+#include "hosted/text_file.h"
 #include "profile/budget.h"
 #include "record/launch.h"
 #include "record/recorder.h"
@@ -119,7 +120,7 @@ static int load_budget(struct check *c, struct heft_error *err)
 {
 	char *text = NULL;
 	size_t size = 0;
-	int rc = budget_read_file(c->budget_path, &text, &size, err);
+	int rc = text_file_read(c->budget_path, "a budget", BUDGET_LARGEST, &text, &size, err);
 	c->first = rc == HEFT_ENOTFOUND;
 	if (c->first && c->update)
 		rc = parse_budget(&c->budget, c->budget_path, budget_starter,
@@ -157,7 +158,7 @@ static int update_budget(struct check *c, const struct report_budget *r, FILE *o
 			*status = CLI_FAILED;
 	}
 	if (rc == 0 && changed)
-		rc = budget_write_file(c->budget_path, text, size, err);
+		rc = text_file_replace(c->budget_path, text, size, err);
 	if (rc == 0 && !c->selection.json && (!c->selection.quiet || *status))
 		rc = report_budget_update(out, r, renewed, updates, (double)c->headroom, c->first);
 	budget_free(renewed);

@@ -83,6 +83,18 @@ size_t words_glyph(const char **name, char text[WORDS_GLYPH])
 	return spell(text, s, g);
 }
 
+const char *words_entity(char c)
+{
+	switch (c) {
+	case '&': return "&amp;";
+	case '<': return "&lt;";
+	case '>': return "&gt;";
+	case '"': return "&quot;";
+	case '\'': return "&#39;";
+	default: return NULL;
+	}
+}
+
 size_t words_plain(const char *name, char but, char or_but)
 {
 	const char *at = name;

@@ -39,6 +39,8 @@ struct budget_rule {
 	char suffix[4]; /* of the limit as written: "M", "ms", "" */
 };
 
+enum { BUDGET_LARGEST = 1 << 20 }; /* bytes of a file */
+
 struct budget {
 	char *name, *text; /* the file, whole */
 	size_t size;
@@ -46,8 +48,6 @@ struct budget {
 	uint32_t count;
 };
 
-/* Reads a whole file. HEFT_ENOTFOUND: it is not there. */
-int budget_read_file(const char *path, char **text, size_t *size, struct heft_error *err);
 /* `name` is for messages ("NAME:LINE:COLUMN: expected ..."); kinds are the findings there are,
  * count of them; they must outlive the budget. 0, HEFT_ENOMEM, or HEFT_EFORMAT with err->offset. */
 int budget_parse(struct budget **out, const char *name, const char *text, size_t size,
@@ -101,7 +101,5 @@ enum budget_update {
  * text is for free(). 0 or HEFT_ENOMEM. */
 int budget_renew(const struct budget *b, const struct budget_result *results, uint32_t headroom_ppm,
 		 enum budget_update *updates, char **text, size_t *size);
-/* Writes beside and renames: whatever happens, the file is the old or the new one, whole. */
-int budget_write_file(const char *path, const char *text, size_t size, struct heft_error *err);
 
 #endif

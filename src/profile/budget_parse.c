@@ -16,13 +16,12 @@
 #include "hosted/vector.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST_FILE = 1 << 20, LONGEST_SHOWN = 40 };
+enum { LONGEST_SHOWN = 40 };
 
 static const char *const operator_signs[] = {
 	[BUDGET_AT_MOST] = "<=", [BUDGET_BELOW] = "<",  [BUDGET_AT_LEAST] = ">=",
@@ -394,33 +393,4 @@ void budget_free(struct budget *b)
 	free(b->name);
 	free(b->text);
 	free(b);
-}
-
-int budget_read_file(const char *path, char **text, size_t *size, struct heft_error *err)
-{
-	FILE *f = fopen(path, "re");
-	*text = NULL;
-	if (!f && errno == ENOENT)
-		return heft_fail(err, HEFT_ENOTFOUND, "cannot read %s: %s", path, strerror(errno));
-	if (!f)
-		return heft_fail_errno(err, "cannot read %s", path);
-	int rc = 0;
-	char *buffer = malloc(LARGEST_FILE + 1);
-	if (!buffer) {
-		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to read %s", path);
-		goto out;
-	}
-	*size = fread(buffer, 1, LARGEST_FILE + 1, f);
-	if (ferror(f))
-		rc = heft_fail_errno(err, "cannot read %s", path);
-	else if (*size > LARGEST_FILE)
-		rc = heft_fail_format(err, path, LARGEST_FILE,
-				      "expected a budget, found more than 1 MiB");
-out:
-	fclose(f);
-	if (rc < 0)
-		free(buffer);
-	else
-		*text = buffer;
-	return rc;
 }

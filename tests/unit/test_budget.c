@@ -1,9 +1,11 @@
 /* Budgets: what files mean, what rules measure on a profile built by hand, and what --update makes
  * of them. */
+#include "hosted/text_file.h"
 #include "profile/budget.h"
 #include "report/report_budget.h"
 #include "unit_test.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -463,24 +465,32 @@ TEST(files_are_replaced_whole)
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof path, "%s/b", folder);
 	snprintf(link, sizeof link, "%s/link", folder);
-	assert_int_equal(budget_read_file(path, &text, &size, &err), HEFT_ENOTFOUND);
-	assert_int_equal(budget_write_file(path, "one", 3, &err), 0);
+	assert_int_equal(text_file_read(path, "a budget", 16, &text, &size, &err), HEFT_ENOTFOUND);
+	assert_int_equal(text_file_replace(path, "one", 3, &err), 0);
 	assert_int_equal(chmod(path, 0640), 0);
 	assert_int_equal(symlink("b", link), 0);
-	assert_int_equal(budget_write_file(link, "two\n", 4, &err), 0);
+	assert_int_equal(text_file_replace(link, "two\n", 4, &err), 0);
 	assert_int_equal(lstat(link, &st), 0);
 	assert_true(S_ISLNK(st.st_mode));
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0640);
-	assert_int_equal(budget_read_file(path, &text, &size, &err), 0);
+	assert_int_equal(text_file_read(path, "a budget", 16, &text, &size, &err), 0);
 	assert_int_equal(size, 4);
 	assert_memory_equal(text, "two\n", 4);
 	free(text);
+	assert_int_equal(text_file_read(path, "a budget", 3, &text, &size, &err), HEFT_EFORMAT);
+	assert_int_equal(unlink(link), 0);
+	assert_int_equal(mkfifo(link, 0600), 0); /* what is no file is written to, not replaced */
+	int fd = open(link, O_RDONLY | O_NONBLOCK);
+	char got[8];
+	assert_int_equal(text_file_replace(link, "three", 5, &err), 0);
+	assert_int_equal(read(fd, got, sizeof got), 5);
+	close(fd);
 	assert_int_equal(unlink(link), 0);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(folder), 0); /* nothing was left beside it */
 	snprintf(path, sizeof path, "%s/b", folder);
-	assert_int_equal(budget_write_file(path, "x", 1, &err), HEFT_EIO);
+	assert_int_equal(text_file_replace(path, "x", 1, &err), HEFT_EIO);
 }
 
 TEST(starter_is_a_budget)
