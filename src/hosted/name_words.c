@@ -95,6 +95,15 @@ const char *words_entity(char c)
 	}
 }
 
+void words_print_xml(FILE *out, const char *name)
+{
+	char piece[WORDS_GLYPH];
+	for (size_t n; (n = words_glyph(&name, piece)) > 0;) {
+		const char *entity = words_entity(piece[0]);
+		fwrite(entity ? entity : piece, 1, entity ? strlen(entity) : n, out);
+	}
+}
+
 size_t words_plain(const char *name, char but, char or_but)
 {
 	const char *at = name;

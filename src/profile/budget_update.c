@@ -4,8 +4,8 @@
  * well in a review. A limit keeps its unit as far as that makes sense and is rounded to the loose side:
  * what was measured holds under the new rule.
  *
- * Two kinds of rules are not renewed: "== 0", which forbids something, and a rule whose pattern matches
- * nothing, whose limit would become 0 by mistake. */
+ * Three kinds of rules are not renewed: "== 0", which forbids something, a rule whose pattern matches
+ * nothing, whose limit would become 0 by mistake, and one whose limit is relative to a baseline. */
 #include "profile/budget.h"
 
 #include <inttypes.h>
@@ -52,6 +52,8 @@ static enum budget_update decide(const struct budget_rule *r, const struct budge
 {
 	if (result->unknown || result->unseen)
 		return BUDGET_KEPT_BROKEN;
+	if (r->relative.is) /* it changes with the baseline */
+		return result->holds ? BUDGET_KEPT : BUDGET_KEPT_BROKEN;
 	if (result->unmatched)
 		return BUDGET_KEPT_UNMATCHED;
 	if (r->op == BUDGET_EQUAL && result->holds)
