@@ -15,14 +15,11 @@ size_t export_name_xml(FILE *out, const char *name, size_t most)
 			return letters + 1;
 		}
 		letters += more;
-		switch (piece[0]) {
-		case '&': fputs("&amp;", out); break;
-		case '<': fputs("&lt;", out); break;
-		case '>': fputs("&gt;", out); break;
-		case '"': fputs("&quot;", out); break;
-		case '\'': fputs("&#39;", out); break;
-		default: fwrite(piece, 1, n, out);
-		}
+		const char *entity = words_entity(piece[0]);
+		if (entity)
+			fputs(entity, out);
+		else
+			fwrite(piece, 1, n, out);
 	}
 	return letters;
 }

@@ -83,6 +83,27 @@ size_t words_glyph(const char **name, char text[WORDS_GLYPH])
 	return spell(text, s, g);
 }
 
+const char *words_entity(char c)
+{
+	switch (c) {
+	case '&': return "&amp;";
+	case '<': return "&lt;";
+	case '>': return "&gt;";
+	case '"': return "&quot;";
+	case '\'': return "&#39;";
+	default: return NULL;
+	}
+}
+
+void words_print_xml(FILE *out, const char *name)
+{
+	char piece[WORDS_GLYPH];
+	for (size_t n; (n = words_glyph(&name, piece)) > 0;) {
+		const char *entity = words_entity(piece[0]);
+		fwrite(entity ? entity : piece, 1, entity ? strlen(entity) : n, out);
+	}
+}
+
 size_t words_plain(const char *name, char but, char or_but)
 {
 	const char *at = name;

@@ -15,6 +15,10 @@ size_t words_glyph(const char **name, char text[WORDS_GLYPH]);
 /* How many bytes from here on are shown as they are and are neither of both characters: writing them at once takes a tenth of the
  * time. A name may have 16 KiB, and a file shows it thousands of times. */
 size_t words_plain(const char *name, char but, char or_but);
+/* What XML and HTML write for a character that is markup; NULL: the character itself. */
+const char *words_entity(char c);
+/* Prints a name as text or as the value of an attribute of XML. */
+void words_print_xml(FILE *out, const char *name);
 /* The columns that a name takes on a terminal. */
 size_t words_columns(const char *name);
 /* Prints at most about `max` columns; "..." marks a cut at the end. */

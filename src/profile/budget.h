@@ -3,6 +3,7 @@
  *     peak_bytes <= 20M            # a comment
  *     allocations in parse_* <= 1000
  *     finding unbounded-queue == 0
+ *     allocated_bytes <= baseline + 5 %
  */
 #ifndef HEFT_PROFILE_BUDGET_H
 #define HEFT_PROFILE_BUDGET_H
@@ -26,9 +27,19 @@ struct budget_kind {
 	uint32_t needs; /* enum profile_has: without these nobody looked for it */
 };
 
+/* A limit that depends on what the last accepted run measured (baseline.h). */
+struct budget_relative {
+	bool is;         /* this rule has such a limit; budget_resolve makes a number of it */
+	bool lacking;    /* the baseline does not have the number */
+	bool less;       /* "baseline - ..." */
+	uint32_t ppm;    /* millionths of the baseline's number */
+	uint64_t amount; /* or so much, in the measure's unit */
+};
+
 struct budget_rule {
-	uint32_t line;     /* from 1 */
-	size_t at, length; /* in the text, without its comment */
+	uint32_t line;         /* from 1 */
+	size_t at, length;     /* in the text, without its comment */
+	size_t subject_length; /* what is measured, with its part: "allocations in parse_*" */
 	size_t limit_at, limit_length;
 	const struct measure *measure; /* NULL: counts findings */
 	const struct budget_kind *finding;
@@ -36,8 +47,11 @@ struct budget_rule {
 	const char *pattern; /* as fnmatch(3) has it; NULL with BUDGET_ALL */
 	enum budget_operator op;
 	uint64_t limit;
+	struct budget_relative relative;
 	char suffix[4]; /* of the limit as written: "M", "ms", "" */
 };
+
+enum { BUDGET_LARGEST = 1 << 20 }; /* bytes of a file */
 
 struct budget {
 	char *name, *text; /* the file, whole */
@@ -46,12 +60,19 @@ struct budget {
 	uint32_t count;
 };
 
-/* Reads a whole file. HEFT_ENOTFOUND: it is not there. */
-int budget_read_file(const char *path, char **text, size_t *size, struct heft_error *err);
 /* `name` is for messages ("NAME:LINE:COLUMN: expected ..."); kinds are the findings there are,
  * count of them; they must outlive the budget. 0, HEFT_ENOMEM, or HEFT_EFORMAT with err->offset. */
 int budget_parse(struct budget **out, const char *name, const char *text, size_t size,
 		 const struct budget_kind *kinds, size_t kind_count, struct heft_error *err);
+/* The first rule that has a limit relative to a baseline; NULL: none has. */
+const struct budget_rule *budget_first_relative(const struct budget *b);
+/* Whether two rules are about the same number. */
+bool budget_is_same_subject(const struct budget_rule *a, const struct budget_rule *b);
+/* The rule of another budget that is about the same number; NULL: there is none. */
+const struct budget_rule *budget_same_subject(const struct budget *b, const struct budget_rule *r);
+/* Sets the limits that are relative: `measured` has a rule "== N" for each number of the baseline. NULL: there is no
+ * baseline yet. */
+void budget_resolve(struct budget *b, const struct budget *measured);
 /* What a recording must have for the rule to be judged (enum profile_has). */
 uint32_t budget_rule_needs(const struct budget_rule *r);
 void budget_free(struct budget *b);
@@ -67,7 +88,15 @@ enum { BUDGET_PARTS = 3 };
 struct budget_part {
 	uint32_t index; /* of a site; of a thread with BUDGET_IN_THREAD; else of a finding */
 	uint64_t value;
+	bool unlisted; /* of what grew: the baseline does not list this stack */
 };
+
+struct budget_parts {
+	struct budget_part list[BUDGET_PARTS];
+	uint32_t count;
+};
+/* Keeps the largest few, in order. */
+void budget_add_part(struct budget_parts *parts, struct budget_part part);
 
 struct budget_result {
 	uint64_t measured;
@@ -76,12 +105,15 @@ struct budget_result {
 	bool unknown; /* the file does not have the number: the rule cannot hold */
 	bool unseen; /* it holds for what was recorded, but most of the memory was not: it cannot hold */
 	bool unmatched; /* nothing in the profile matches the pattern, or has this number */
-	struct budget_part parts[BUDGET_PARTS];
-	uint32_t part_count;
+	struct budget_parts parts;
+	struct budget_parts grown; /* sites that have more than in the baseline: by how much */
 };
 
 /* HEFT_EREFUSED if a rule asks for what this profile cannot answer in the way that people mean it. */
 int budget_refuse(const struct budget *b, const struct profile *p, struct heft_error *err);
+/* For a rule about a part of the program that is no thread: whether each node of the stacks is in it. For free(). NULL: no
+ * memory. */
+bool *budget_match_nodes(const struct budget_rule *r, const struct profile *p);
 /* results[i] is of rules[i]; 0 or HEFT_ENOMEM. */
 int budget_measure(const struct budget *b, const struct profile *p,
 		   const struct budget_finding *findings, size_t finding_count,
@@ -89,6 +121,14 @@ int budget_measure(const struct budget *b, const struct profile *p,
 
 /* A budget for a program that has none yet, to be updated. */
 extern const char budget_starter[];
+/* One with limits relative to a baseline, for printf with three headrooms in percent (uint64_t). */
+#define BUDGET_RELATIVE_STARTER                                                                    \
+	"# The most that this program may use: heft check fails beyond it (see "                   \
+	"heft-check(1)).\n# "                                                                      \
+	"After an intended change, renew the baseline with: heft check --update-baseline\n"        \
+	"peak_bytes <= baseline + %" PRIu64                                                        \
+	" %%\nleft_bytes <= baseline\nallocations <= baseline + %" PRIu64                          \
+	" %%\nallocated_bytes <= baseline + %" PRIu64 " %%\ndropped == 0\n"
 
 enum budget_update {
 	BUDGET_KEPT,
@@ -101,7 +141,5 @@ enum budget_update {
  * text is for free(). 0 or HEFT_ENOMEM. */
 int budget_renew(const struct budget *b, const struct budget_result *results, uint32_t headroom_ppm,
 		 enum budget_update *updates, char **text, size_t *size);
-/* Writes beside and renames: whatever happens, the file is the old or the new one, whole. */
-int budget_write_file(const char *path, const char *text, size_t size, struct heft_error *err);
 
 #endif

@@ -63,27 +63,36 @@ static bool frame_matches(const struct profile *p, const struct profile_frame *f
 	return true;
 }
 
-/* Keeps the largest few, in order. */
-static void add_part(struct budget_result *result, uint32_t index, uint64_t value)
+bool *budget_match_nodes(const struct budget_rule *r, const struct profile *p)
 {
-	if (!value)
+	return profile_match_nodes(p, frame_matches, r);
+}
+
+void budget_add_part(struct budget_parts *parts, struct budget_part part)
+{
+	if (!part.value)
 		return;
-	uint32_t at = result->part_count;
-	while (at > 0 && result->parts[at - 1].value < value)
+	uint32_t at = parts->count;
+	while (at > 0 && parts->list[at - 1].value < part.value)
 		at--;
 	if (at == BUDGET_PARTS)
 		return;
-	if (result->part_count < BUDGET_PARTS)
-		result->part_count++;
-	memmove(&result->parts[at + 1], &result->parts[at],
-		(result->part_count - 1 - at) * sizeof *result->parts);
-	result->parts[at] = (struct budget_part){index, value};
+	if (parts->count < BUDGET_PARTS)
+		parts->count++;
+	memmove(&parts->list[at + 1], &parts->list[at],
+		(parts->count - 1 - at) * sizeof *parts->list);
+	parts->list[at] = part;
+}
+
+static void add_part(struct budget_result *result, uint32_t index, uint64_t value)
+{
+	budget_add_part(&result->parts, (struct budget_part){.index = index, .value = value});
 }
 
 static int measure_sites(const struct profile *p, const struct budget_rule *r,
 			 struct budget_result *result)
 {
-	bool *nodes = r->scope == BUDGET_ALL ? NULL : profile_match_nodes(p, frame_matches, r);
+	bool *nodes = r->scope == BUDGET_ALL ? NULL : budget_match_nodes(r, p);
 	uint32_t matched = 0;
 	double variance = 0;
 	if (!nodes && r->scope != BUDGET_ALL)
@@ -218,7 +227,8 @@ int budget_measure(const struct budget *b, const struct profile *p,
 			result->unmatched = !result->measured;
 		result->holds = holds(r, result);
 		result->unseen = result->holds && p->unseen && !sees_all(r);
-		if (result->unseen)
+		result->unknown = r->relative.lacking;
+		if (result->unseen || result->unknown)
 			result->holds = false;
 	}
 	return 0;

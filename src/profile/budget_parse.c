@@ -4,7 +4,8 @@
  *     measure = NAME | "finding" KIND
  *     scope   = [ "file:" | "module:" | "thread:" | "function:" ] PATTERN
  *     operator = "<=" | "<" | ">=" | ">" | "=="
- *     limit   = NUMBER [ suffix ]
+ *     limit   = amount | "baseline" [ ( "+" | "-" ) ( NUMBER "%" | amount ) ]
+ *     amount  = NUMBER [ suffix ]
  *
  * A pattern ends at a blank, or stands in double quotes. "#" begins a comment at the start of a
  * line or after a blank. A file is hostile: it is bounded in size, every position is checked, and a
@@ -16,13 +17,12 @@
 #include "hosted/vector.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST_FILE = 1 << 20, LONGEST_SHOWN = 40 };
+enum { LONGEST_SHOWN = 40 };
 
 static const char *const operator_signs[] = {
 	[BUDGET_AT_MOST] = "<=", [BUDGET_BELOW] = "<",  [BUDGET_AT_LEAST] = ">=",
@@ -271,7 +271,8 @@ static uint64_t suffix_scale(enum measure_unit unit, const char *text, size_t le
 	return unit == MEASURE_IS_TIME ? time_unit(text, length) : 0;
 }
 
-static int parse_limit(struct parser *p, struct budget_rule *r)
+/* A number with its unit, which becomes the rule's suffix. */
+static int parse_amount(struct parser *p, struct budget_rule *r, uint64_t *value)
 {
 	static const char *const wants[] = {
 		[MEASURE_IS_COUNT] = "a whole number",
@@ -279,7 +280,6 @@ static int parse_limit(struct parser *p, struct budget_rule *r)
 		[MEASURE_IS_TIME] = "a time such as 250ms, 1.5s or 2m",
 	};
 	enum measure_unit unit = r->measure ? r->measure->unit : MEASURE_IS_COUNT;
-	skip_blanks(p);
 	const char *text = p->b->text + p->at;
 	size_t length = word_length(p, p->at);
 	struct decimal d = decimal_parse(text, length);
@@ -289,14 +289,66 @@ static int parse_limit(struct parser *p, struct budget_rule *r)
 		return bad(p, p->at, "expected %s, found %s", wants[unit], found(p, p->at).text);
 	if (scale == 1 && d.billionths)
 		return bad(p, p->at, "expected a whole number, found %s", found(p, p->at).text);
-	if (!decimal_scale(&d, scale, &r->limit))
+	if (!decimal_scale(&d, scale, value))
 		return bad(p, p->at, "expected a number below 2^64, found %s",
 			   found(p, p->at).text);
-	r->limit_at = p->at;
-	r->limit_length = length;
 	snprintf(r->suffix, sizeof r->suffix, "%.*s", (int)(length - d.length), suffix);
 	p->at += length;
 	return 0;
+}
+
+/* "5%", "5 %" or "0.5 %". False: it is no share, and nothing was taken. */
+static bool parse_share(struct parser *p, uint32_t *ppm)
+{
+	enum { MOST_PERCENT = 100000 };
+	const char *text = p->b->text + p->at;
+	struct decimal d = decimal_parse(text, word_length(p, p->at));
+	size_t end = p->at + d.length;
+	uint64_t scaled;
+	while (end < p->line_end && (p->b->text[end] == ' ' || p->b->text[end] == '\t'))
+		end++;
+	if (!d.length || end == p->line_end || p->b->text[end] != '%' || d.whole > MOST_PERCENT ||
+	    !decimal_scale(&d, 10000, &scaled))
+		return false;
+	*ppm = (uint32_t)scaled;
+	p->at = end + 1;
+	return true;
+}
+
+/* What follows "baseline". */
+static int parse_relative(struct parser *p, struct budget_rule *r)
+{
+	size_t end = p->at;
+	r->relative.is = true;
+	skip_blanks(p);
+	char sign = p->at < p->line_end ? p->b->text[p->at] : 0;
+	if (sign != '+' && sign != '-') {
+		p->at = end;
+		return 0;
+	}
+	r->relative.less = sign == '-';
+	p->at++;
+	skip_blanks(p);
+	return parse_share(p, &r->relative.ppm) ? 0 : parse_amount(p, r, &r->relative.amount);
+}
+
+static int parse_limit(struct parser *p, struct budget_rule *r)
+{
+	static const char word[] = "baseline";
+	skip_blanks(p);
+	r->limit_at = p->at;
+	size_t length = name_length(p);
+	int rc;
+	/* "baseline+5%" and "baseline-5%" are words, too. */
+	if (length >= sizeof word - 1 && memcmp(p->b->text + p->at, word, sizeof word - 1) == 0 &&
+	    (length == sizeof word - 1 || p->b->text[p->at + sizeof word - 1] == '-')) {
+		p->at += sizeof word - 1;
+		rc = parse_relative(p, r);
+	} else {
+		rc = parse_amount(p, r, &r->limit);
+	}
+	r->limit_length = p->at - r->limit_at;
+	return rc;
 }
 
 /* ---- lines */
@@ -314,6 +366,9 @@ static int parse_rule(struct parser *p)
 	int rc = parse_measure(p, r);
 	if (rc == 0)
 		rc = parse_scope(p, r);
+	r->subject_length = p->at - r->at;
+	while (r->subject_length && strchr(" \t", b->text[r->at + r->subject_length - 1]))
+		r->subject_length--;
 	if (rc == 0)
 		rc = parse_operator(p, r);
 	if (rc == 0)
@@ -394,33 +449,4 @@ void budget_free(struct budget *b)
 	free(b->name);
 	free(b->text);
 	free(b);
-}
-
-int budget_read_file(const char *path, char **text, size_t *size, struct heft_error *err)
-{
-	FILE *f = fopen(path, "re");
-	*text = NULL;
-	if (!f && errno == ENOENT)
-		return heft_fail(err, HEFT_ENOTFOUND, "cannot read %s: %s", path, strerror(errno));
-	if (!f)
-		return heft_fail_errno(err, "cannot read %s", path);
-	int rc = 0;
-	char *buffer = malloc(LARGEST_FILE + 1);
-	if (!buffer) {
-		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to read %s", path);
-		goto out;
-	}
-	*size = fread(buffer, 1, LARGEST_FILE + 1, f);
-	if (ferror(f))
-		rc = heft_fail_errno(err, "cannot read %s", path);
-	else if (*size > LARGEST_FILE)
-		rc = heft_fail_format(err, path, LARGEST_FILE,
-				      "expected a budget, found more than 1 MiB");
-out:
-	fclose(f);
-	if (rc < 0)
-		free(buffer);
-	else
-		*text = buffer;
-	return rc;
 }

@@ -4,18 +4,14 @@
  * well in a review. A limit keeps its unit as far as that makes sense and is rounded to the loose side:
  * what was measured holds under the new rule.
  *
- * Two kinds of rules are not renewed: "== 0", which forbids something, and a rule whose pattern matches
- * nothing, whose limit would become 0 by mistake. */
+ * Three kinds of rules are not renewed: "== 0", which forbids something, a rule whose pattern matches
+ * nothing, whose limit would become 0 by mistake, and one whose limit is relative to a baseline. */
 #include "profile/budget.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 const char budget_starter[] =
 	"# The most that this program may use: heft check fails beyond it (see heft-check(1)).\n# "
@@ -56,6 +52,8 @@ static enum budget_update decide(const struct budget_rule *r, const struct budge
 {
 	if (result->unknown || result->unseen)
 		return BUDGET_KEPT_BROKEN;
+	if (r->relative.is) /* it changes with the baseline */
+		return result->holds ? BUDGET_KEPT : BUDGET_KEPT_BROKEN;
 	if (result->unmatched)
 		return BUDGET_KEPT_UNMATCHED;
 	if (r->op == BUDGET_EQUAL && result->holds)
@@ -162,37 +160,4 @@ int budget_renew(const struct budget *b, const struct budget_result *results, ui
 		return HEFT_ENOMEM;
 	}
 	return 0;
-}
-
-int budget_write_file(const char *path, const char *text, size_t size, struct heft_error *err)
-{
-	char real[PATH_MAX], beside[PATH_MAX + 8];
-	struct stat st;
-	mode_t mask = umask(0);
-	umask(mask);
-	/* Through a link the file it names is replaced, not the link. */
-	if (!realpath(path, real))
-		snprintf(real, sizeof real, "%s", path);
-	mode_t mode = stat(real, &st) == 0 ? st.st_mode & 07777 : 0666 & ~mask;
-	snprintf(beside, sizeof beside, "%s.XXXXXX", real);
-	int fd = mkstemp(beside);
-	if (fd < 0)
-		return heft_fail_errno(err, "cannot write beside %s", real);
-	int rc = 0;
-	for (size_t at = 0; rc == 0 && at < size;) {
-		ssize_t n = write(fd, text + at, size - at);
-		if (n < 0 && errno != EINTR)
-			rc = heft_fail_errno(err, "cannot write %s", beside);
-		else if (n > 0)
-			at += (size_t)n;
-	}
-	if (rc == 0 && (fchmod(fd, mode) != 0 || fsync(fd) != 0))
-		rc = heft_fail_errno(err, "cannot write %s", beside);
-	if (close(fd) != 0 && rc == 0)
-		rc = heft_fail_errno(err, "cannot write %s", beside);
-	if (rc == 0 && rename(beside, real) != 0)
-		rc = heft_fail_errno(err, "cannot replace %s", real);
-	if (rc < 0)
-		unlink(beside);
-	return rc;
 }

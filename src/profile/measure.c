@@ -376,17 +376,22 @@ static void set_at(void *object, measure_field field, uint64_t n)
 	memcpy((char *)object + field - 1, &n, sizeof n);
 }
 
-static bool adds_up(const struct measure *m)
+bool measure_adds_up(const struct measure *m)
 {
 	return m->site && !m->minus &&
 	       (m->kind == MEASURE_AT_MOMENT || m->kind == MEASURE_OVER_TIME);
+}
+
+void measure_set_site(struct profile_site *site, enum measure_id id, uint64_t value)
+{
+	set_at(site, measures[id].site, value);
 }
 
 void measure_add_sums(struct profile_site *to, const struct profile_site *from)
 {
 	to->merged += from->merged;
 	for (const struct measure *m = measures; m < measures + MEASURE_COUNT; m++)
-		if (adds_up(m))
+		if (measure_adds_up(m))
 			set_at(to, m->site,
 			       saturating_add(number_at(to, m->site), number_at(from, m->site)));
 }
@@ -405,7 +410,7 @@ void measure_sum_sites(struct profile_totals *totals, const struct profile_site 
 		       uint32_t count)
 {
 	for (const struct measure *m = measures; m < measures + MEASURE_COUNT; m++) {
-		if (!adds_up(m) || !m->totals)
+		if (!measure_adds_up(m) || !m->totals)
 			continue;
 		uint64_t sum = 0;
 		for (uint32_t i = 0; i < count; i++)

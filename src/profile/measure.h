@@ -127,6 +127,11 @@ double measure_variance(const struct profile_spread *spread, enum measure_id id)
 /* An estimate from so few samples that little is known (estimate.h). */
 bool measure_is_rough(const struct profile *p, uint32_t site, enum measure_id id);
 
+/* Whether the numbers of sites add up to that of the whole, as far as it goes (MEASURE_AT_MOMENT, MEASURE_OVER_TIME). */
+bool measure_adds_up(const struct measure *m);
+/* For a measure that adds up. */
+void measure_set_site(struct profile_site *site, enum measure_id id, uint64_t value);
+
 /* Indices of all sites, greatest first; equal ones keep their order. NULL: no memory; free() it. */
 uint32_t *measure_sort_sites(const struct profile *p, enum measure_id id);
 /* Adds every number that adds up. */

@@ -232,6 +232,14 @@ int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned s
 	return rc;
 }
 
+uint32_t stack_keys_caller(const struct stack_keys *k, uint32_t path, struct stack_key_name *name)
+{
+	const char *text = k->names[k->paths[path].name].text;
+	const char *end = strrchr(text, '\n');
+	*name = (struct stack_key_name){text, (size_t)(end - text), end + 1};
+	return k->paths[path].parent;
+}
+
 int stack_keys_compare_lines(const struct stack_keys *k, uint32_t a, uint32_t b)
 {
 	int order = 0;

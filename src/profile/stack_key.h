@@ -25,6 +25,14 @@ int stack_keys_add(struct stack_keys *k, const struct profile *p, unsigned side,
  * before. */
 int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned side,
 		       uint32_t *paths);
+/* The innermost function of a path, as keys have it: without what changes with a rebuild. Returns the path of its caller;
+ * 0: nobody called it. */
+struct stack_key_name {
+	const char *function; /* not ended by a NUL; length 0: its name is not known */
+	size_t length;
+	const char *module; /* "": the program itself */
+};
+uint32_t stack_keys_caller(const struct stack_keys *k, uint32_t path, struct stack_key_name *name);
 /* The order in which two paths of the same `whole` stand in the source, outermost call first. */
 int stack_keys_compare_lines(const struct stack_keys *k, uint32_t a, uint32_t b);
 

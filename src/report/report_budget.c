@@ -1,19 +1,19 @@
 /* `heft check` in words: one line when every rule holds, else a table of the rules that do not: the
  * rule, its limit, what was measured, by how much it is off, and the sites, threads or findings that
  * make up the number. */
-#include "report/report_budget.h"
+#include "report/report_budget_parts.h"
 
-#include "model_json/model_json.h"
 #include "report/report_parts.h"
 #include "hosted/program_name.h"
 #include "profile/site_callers.h"
-#include "report/report_words.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
 	LONGEST_RULE = 60,
+	MESSAGE_WIDTH = 160,
 	PART_INDENT = 8,
 	PART_COLUMNS = 29,
 	TIMES_FROM = 10 /* "x 11", not "+1000 %" */
@@ -41,18 +41,30 @@ static struct report_options lines_of(const struct report_budget *r)
 	return (struct report_options){.width = r->width, .color = r->color};
 }
 
-static struct words value_words(const struct budget_rule *rule, uint64_t value)
+struct words report_budget_value(const struct budget_rule *rule, uint64_t value)
 {
 	return rule->measure ? words_value(value, (enum measure_id)(rule->measure - measures))
 			     : words_count(value);
+}
+
+void report_budget_print_change(FILE *out, const struct budget_rule *rule, uint64_t from,
+				uint64_t to)
+{
+	bool more = to >= from;
+	uint64_t change = more ? to - from : from - to;
+	fprintf(out, "%c%s", more ? '+' : '-', report_budget_value(rule, change).text);
+	if (from && change / from >= TIMES_FROM)
+		fprintf(out, " (x %.3g)", (double)to / (double)from);
+	else if (from)
+		fprintf(out, " (%c%s)", more ? '+' : '-', words_share(change, from).text);
 }
 
 /* Two numbers that differ must read differently. */
 static void words_that_differ(const struct budget_rule *rule, uint64_t a, uint64_t b,
 			      struct words *x, struct words *y)
 {
-	*x = value_words(rule, a);
-	*y = value_words(rule, b);
+	*x = report_budget_value(rule, a);
+	*y = report_budget_value(rule, b);
 	if (a == b || strcmp(x->text, y->text) != 0)
 		return;
 	const char *unit = rule->measure->unit == MEASURE_IS_TIME ? " ns" : " B";
@@ -93,19 +105,54 @@ static int rule_width(const struct report_budget *r)
 
 /* ---- who is responsible */
 
+static bool parts_are_sites(const struct budget_rule *rule)
+{
+	return rule->measure && rule->scope != BUDGET_IN_THREAD;
+}
+
+/* What has grown tells more than what is large. */
+static const struct budget_parts *told(const struct budget_result *result)
+{
+	return result->grown.count ? &result->grown : &result->parts;
+}
+
 /* NULL: parts that are not sites, or no memory. */
 static struct site_callers *callers_of_parts(const struct profile *p,
 					     const struct budget_rule *rule,
-					     const struct budget_result *result)
+					     const struct budget_parts *parts)
 {
 	uint32_t sites[BUDGET_PARTS], count = 0;
-	if (!rule->measure || rule->scope == BUDGET_IN_THREAD)
+	if (!parts_are_sites(rule))
 		return NULL;
-	while (count < result->part_count && count < BUDGET_PARTS) {
-		sites[count] = result->parts[count].index;
+	while (count < parts->count && count < BUDGET_PARTS) {
+		sites[count] = parts->list[count].index;
 		count++;
 	}
 	return site_callers_new(p, sites, count);
+}
+
+const struct profile_frame *report_budget_place(const struct report_budget *r, uint32_t rule)
+{
+	const struct budget_parts *parts = told(&r->results[rule]);
+	if (!parts_are_sites(&r->budget->rules[rule]) || !parts->count)
+		return NULL;
+	uint32_t node = r->profile->sites[parts->list[0].index].node;
+	uint32_t user = profile_first_user_node(r->profile, node);
+	return user == PROFILE_NONE ? NULL : profile_node_frame(r->profile, user);
+}
+
+/* Two columns: how much, and how much that is. */
+static void print_amount(FILE *out, const struct budget_rule *rule,
+			 const struct budget_result *result, const struct budget_part *part)
+{
+	bool grown = told(result) == &result->grown;
+	struct words value = report_budget_value(rule, part->value);
+	struct words share = words_share(part->value, result->measured);
+	fprintf(out, "%*s%s%s %8s  ", 17 - (int)strlen(value.text), "", grown ? "+" : " ",
+		value.text,
+		!grown           ? share.text
+		: part->unlisted ? "new"
+				 : "");
 }
 
 static void print_parts(FILE *out, const struct report_budget *r, uint32_t index)
@@ -114,9 +161,10 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 	const struct budget_rule *rule = &r->budget->rules[index];
 	const struct budget_result *result = &r->results[index];
 	struct report_options lines = lines_of(r);
-	struct site_callers *callers = callers_of_parts(p, rule, result);
-	for (uint32_t i = 0; i < result->part_count; i++) {
-		const struct budget_part *part = &result->parts[i];
+	const struct budget_parts *parts = told(result);
+	struct site_callers *callers = callers_of_parts(p, rule, parts);
+	for (uint32_t i = 0; i < parts->count; i++) {
+		const struct budget_part *part = &parts->list[i];
 		if (!rule->measure) {
 			fprintf(out, "%*s", PART_INDENT, "");
 			words_print_wrapped(out, r->findings[part->index].summary, PART_INDENT,
@@ -124,8 +172,7 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 			putc('\n', out);
 			continue;
 		}
-		fprintf(out, "%18s %8s  ", value_words(rule, part->value).text,
-			words_share(part->value, result->measured).text);
+		print_amount(out, rule, result, part);
 		if (rule->scope == BUDGET_IN_THREAD) {
 			const struct profile_thread *t = &p->threads[part->index];
 			fputs("thread ", out);
@@ -143,11 +190,45 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 }
 
 /* Why a rule cannot be judged */
-static const char *lack_words(const struct report_budget *r, const struct budget_rule *rule)
+const char *report_budget_lack(const struct report_budget *r, const struct budget_rule *rule)
 {
+	if (rule->relative.lacking)
+		return "not in the baseline: --update-baseline adds it";
 	if (rule->measure && measure_known(r->profile, (enum measure_id)(rule->measure - measures)))
 		return "samples do not tell what a thread did";
 	return measure_lack_words(budget_rule_needs(rule));
+}
+
+char *report_budget_message(const struct report_budget *r, uint32_t index)
+{
+	const struct budget_rule *rule = &r->budget->rules[index];
+	const struct budget_result *result = &r->results[index];
+	struct report_budget plain = *r;
+	struct words limit, measured;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	plain.color = false;
+	plain.width = MESSAGE_WIDTH;
+	words_that_differ(rule, rule->limit, result->measured, &limit, &measured);
+	fprintf(out, "%.*s", (int)rule->length, r->budget->text + rule->at);
+	if (result->unknown) {
+		fprintf(out, ": cannot be judged: %s\n", report_budget_lack(r, rule));
+	} else if (result->unseen) {
+		fputs(": not judged, because most of the memory was not recorded\n", out);
+	} else {
+		fprintf(out, ": measured %s, limit %s, off by ", measured.text, limit.text);
+		report_budget_print_change(out, rule, rule->limit, result->measured);
+		putc('\n', out);
+		print_parts(out, &plain, index);
+	}
+	bool failed = ferror(out);
+	if (fclose(out) == 0 && !failed)
+		return text;
+	free(text);
+	return NULL;
 }
 
 static void print_result(FILE *out, const struct report_budget *r, uint32_t index, int width)
@@ -161,7 +242,7 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 	print_rule(out, r->budget, rule, width, LONGEST_RULE);
 	words_style(out, r->color, STYLE_PLAIN);
 	if (result->unknown) {
-		fprintf(out, " %13s %13s  %s\n", limit.text, "-", lack_words(r, rule));
+		fprintf(out, " %13s %13s  %s\n", limit.text, "-", report_budget_lack(r, rule));
 		return;
 	}
 	fprintf(out, " %13s %13s  ", limit.text, measured.text);
@@ -170,18 +251,12 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 		return;
 	}
 	if (result->error95)
-		fprintf(out, "+- %s  ", value_words(rule, result->error95).text);
+		fprintf(out, "+- %s  ", report_budget_value(rule, result->error95).text);
 	if (result->holds) {
 		fputs("holds\n", out);
 		return;
 	}
-	bool over = result->measured >= rule->limit;
-	uint64_t off = over ? result->measured - rule->limit : rule->limit - result->measured;
-	fprintf(out, "%c%s", over ? '+' : '-', value_words(rule, off).text);
-	if (rule->limit && off / rule->limit >= TIMES_FROM)
-		fprintf(out, " (x %.3g)", (double)result->measured / (double)rule->limit);
-	else if (rule->limit)
-		fprintf(out, " (%c%s)", over ? '+' : '-', words_share(off, rule->limit).text);
+	report_budget_print_change(out, rule, rule->limit, result->measured);
 	putc('\n', out);
 }
 
@@ -270,7 +345,8 @@ static void print_within(FILE *out, const struct report_budget *r)
 			words_share(r->results[near].measured, b->rules[near].limit).text);
 		if (r->results[near].error95)
 			fprintf(out, ", +- %s",
-				value_words(&b->rules[near], r->results[near].error95).text);
+				report_budget_value(&b->rules[near], r->results[near].error95)
+					.text);
 		putc(')', out);
 	}
 	putc('\n', out);
@@ -311,8 +387,18 @@ static uint32_t first_broken(const struct report_budget *r)
 	return first;
 }
 
+static bool breaks_relative(const struct report_budget *r)
+{
+	bool broken = false;
+	for (uint32_t i = 0; i < r->budget->count; i++)
+		broken = broken || (!r->results[i].holds && r->budget->rules[i].relative.is);
+	return broken;
+}
+
 static void print_next(FILE *out, const struct report_budget *r)
 {
+	if (breaks_relative(r))
+		fputs("\nIf this is intended, --update-baseline accepts what was measured.\n", out);
 	if (count_unseen(r) == report_budget_broken(r)) {
 		fputs("\nNext: limit such a program by peak_rss_bytes, or judge only what was "
 		      "recorded: --ignore-unseen\n",
@@ -362,8 +448,10 @@ int report_budget_text(FILE *out, const struct report_budget *r)
 			fprintf(out, ", %" PRIu32 " cannot be judged", unseen);
 		putc('\n', out);
 	}
-	if (!broken && !r->verbose)
+	if (!broken && !r->verbose) {
+		report_budget_print_changes(out, r);
 		return 0;
+	}
 	fprintf(out, "\n%6s  %-*s %13s %13s  %s\n", "line", width, "rule", "limit", "measured",
 		"off by");
 	for (uint32_t i = 0; i < r->budget->count; i++) {
@@ -373,6 +461,9 @@ int report_budget_text(FILE *out, const struct report_budget *r)
 		if (!r->results[i].holds && !r->results[i].unseen)
 			print_parts(out, r, i);
 	}
+	if (r->baseline)
+		putc('\n', out);
+	report_budget_print_changes(out, r);
 	if (broken)
 		print_next(out, r);
 	return 0;
@@ -400,13 +491,18 @@ int report_budget_update(FILE *out, const struct report_budget *r, const struct 
 			r->budget->count - changed);
 	for (uint32_t i = 0; i < r->budget->count; i++) {
 		const struct budget_rule *rule = &r->budget->rules[i];
-		struct words measured = value_words(rule, r->results[i].measured);
+		struct words measured = report_budget_value(rule, r->results[i].measured);
 		if (updates[i] == BUDGET_KEPT_BROKEN) {
 			words_style(out, r->color, STYLE_WARN);
 			fprintf(out, "%6" PRIu32 "  ", rule->line);
 			print_rule(out, r->budget, rule, width, LONGEST_RULE);
 			if (r->results[i].unknown)
-				fprintf(out, "    is kept: %s\n", lack_words(r, rule));
+				fprintf(out, "    is kept: %s\n", report_budget_lack(r, rule));
+			else if (rule->relative.is)
+				fprintf(out,
+					"    does not hold, measured %s; --update-baseline "
+					"accepts it\n",
+					measured.text);
 			else
 				fprintf(out,
 					"    does not hold, measured %s; heft does not loosen such "
@@ -424,101 +520,5 @@ int report_budget_update(FILE *out, const struct report_budget *r, const struct 
 			fputs(")\n", out);
 		}
 	}
-	return 0;
-}
-
-/* ---- JSON */
-
-static void write_parts(struct json_writer *w, const struct report_budget *r, uint32_t index)
-{
-	const struct profile *p = r->profile;
-	const struct budget_rule *rule = &r->budget->rules[index];
-	const struct budget_result *result = &r->results[index];
-	json_write_key(w, "parts");
-	json_write_array(w);
-	for (uint32_t i = 0; i < result->part_count; i++) {
-		const struct budget_part *part = &result->parts[i];
-		json_write_object(w);
-		json_write_key_uint(w, "value", part->value);
-		if (!rule->measure) {
-			json_write_key_string(w, "finding", r->findings[part->index].summary);
-		} else if (rule->scope == BUDGET_IN_THREAD) {
-			json_write_key_string(w, "thread", p->threads[part->index].name);
-			json_write_key_int(w, "tid", p->threads[part->index].tid);
-		} else {
-			const struct profile_site *s = &p->sites[part->index];
-			uint32_t user = profile_first_user_node(p, s->node);
-			json_write_key_uint(w, "site", s->id);
-			if (user != PROFILE_NONE)
-				model_json_place(w, NULL, p, profile_node_frame(p, user));
-		}
-		json_write_object_end(w);
-	}
-	json_write_array_end(w);
-}
-
-int report_budget_json(FILE *out, const struct report_budget *r)
-{
-	static const char *const scopes[] = {
-		[BUDGET_ALL] = "all",          [BUDGET_IN_FUNCTION] = "function",
-		[BUDGET_IN_FILE] = "file",     [BUDGET_IN_MODULE] = "module",
-		[BUDGET_IN_THREAD] = "thread",
-	};
-	const struct profile *p = r->profile;
-	struct json_writer w;
-	char text[1024];
-	json_write_init(&w, out);
-	json_write_object(&w);
-	json_write_key_uint(&w, "schema", 1);
-	json_write_key_string(&w, "heft", HEFT_VERSION);
-	json_write_key_string(&w, "budget", r->budget->name);
-	if (r->recording)
-		json_write_key_string(&w, "recording", r->recording);
-	if (r->at)
-		json_write_key_string(&w, "at", r->at);
-	model_json_command(&w, NULL, p->run.argv, p->run.argc, NULL);
-	json_write_key_bool(&w, "complete", p->run.complete);
-	json_write_key_bool(&w, "within", p->run.complete && report_budget_broken(r) == 0);
-	if (p->unseen)
-		json_write_key_string(&w, "unseen", p->unseen);
-	json_write_key(&w, "rules");
-	json_write_array(&w);
-	json_write_newline(&w);
-	for (uint32_t i = 0; i < r->budget->count; i++) {
-		const struct budget_rule *rule = &r->budget->rules[i];
-		const struct budget_result *result = &r->results[i];
-		snprintf(text, sizeof text, "%.*s",
-			 (int)(rule->length < 1000 ? rule->length : 1000),
-			 r->budget->text + rule->at);
-		json_write_object(&w);
-		json_write_key_uint(&w, "line", rule->line);
-		json_write_key_string(&w, "rule", text);
-		json_write_key_string(&w, "measure",
-				      rule->measure ? rule->measure->name : "finding");
-		if (!rule->measure)
-			json_write_key_string(&w, "finding", rule->finding->name);
-		json_write_key_string(&w, "scope", scopes[rule->scope]);
-		if (rule->pattern)
-			json_write_key_string(&w, "pattern", rule->pattern);
-		json_write_key_string(&w, "operator", budget_operator_sign(rule->op));
-		json_write_key_uint(&w, "limit", rule->limit);
-		json_write_key_uint(&w, "measured", result->measured);
-		if (p->estimates.errors && rule->measure && rule->measure->errors)
-			json_write_key_uint(&w, "measured_error95", result->error95);
-		json_write_key_bool(&w, "holds", result->holds);
-		json_write_key_bool(&w, "matched", !result->unmatched);
-		if (result->unknown)
-			json_write_key_bool(&w, "unknown", true);
-		if (result->unknown)
-			json_write_key_string(&w, "reason", lack_words(r, rule));
-		if (result->unseen)
-			json_write_key_bool(&w, "unseen", true);
-		write_parts(&w, r, i);
-		json_write_object_end(&w);
-		json_write_newline(&w);
-	}
-	json_write_array_end(&w);
-	json_write_object_end(&w);
-	json_write_newline(&w);
 	return 0;
 }

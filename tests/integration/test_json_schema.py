@@ -209,6 +209,12 @@ def documents(recordings, tmp_path_factory):
             budget.write_text("peak_bytes <= 1k\n")
         found.append(("check", name, written("check", "--json", *options, "--budget", budget, recordings[name],
                                              status=(0, 1))))
+    baseline = budget.with_name("baseline")
+    for name, limit, *options in ["queue", "1G", "--update-baseline"], ["leaky_server", "1k"]:
+        budget.write_text(f"peak_bytes <= {limit}\n")
+        found.append(("check", f"{name} baseline",
+                      written("check", "--json", *options, "--baseline", baseline, "--budget", budget,
+                              recordings[name], status=(0, 1))))
     return found
 
 

@@ -1,9 +1,11 @@
 /* Budgets: what files mean, what rules measure on a profile built by hand, and what --update makes
  * of them. */
+#include "hosted/text_file.h"
 #include "profile/budget.h"
 #include "report/report_budget.h"
 #include "unit_test.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -160,6 +162,59 @@ TEST(mistakes_are_located)
 	expect_bad("peak_bytes <= 1\nlive\0", 21, "b:2:5: expected text, found a zero byte");
 }
 
+/* ---- limits that are relative to a baseline */
+
+TEST(relative_limits)
+{
+	static const struct {
+		const char *rule;
+		uint64_t limit; /* with a baseline of 1001 */
+		bool lacking;
+	} cases[] = {
+		{"peak_bytes <= baseline", 1001, false},
+		{"peak_bytes <= baseline + 5 %", 1052, false}, /* 1051.05, rounded up */
+		{"peak_bytes <= baseline+5%", 1052, false},
+		{"peak_bytes <= baseline + 0.1%  # comment", 1003, false},
+		{"peak_bytes >= baseline-10%", 900, false},
+		{"peak_bytes >= baseline - 200 %", 0, false},
+		{"peak_bytes <= baseline + 1k", 2025, false},
+		{"peak_bytes <= baseline - 1", 1000, false},
+		{"allocations in f <= baseline + 7", 16, false},
+		{"allocations in \"f\" == baseline", 9, false},
+		{"allocations in function:f <= baseline", 9, false},
+		{"allocations in file:f <= baseline", 0, true},
+		{"allocations <= baseline", 0, true},
+		{"finding unbounded-queue <= baseline", 2, false},
+		{"finding growth-slack <= baseline", 0, true},
+		{"duration_ns <= baseline + 10ms", UINT64_MAX, false}, /* does not wrap round */
+	};
+	struct budget *measured = parse("peak_bytes == 1001\nallocations in f == 9\n"
+					"finding unbounded-queue == 2\n"
+					"duration_ns == 18446744073709551000\n");
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct budget *b = parse(cases[i].rule);
+		assert_ptr_equal(budget_first_relative(b), b->rules);
+		budget_resolve(b, NULL);
+		assert_true(b->rules[0].relative.lacking);
+		budget_resolve(b, measured);
+		assert_int_equal(b->rules[0].limit, cases[i].limit);
+		assert_int_equal(b->rules[0].relative.lacking, cases[i].lacking);
+		budget_free(b);
+	}
+	assert_null(budget_first_relative(measured));
+	budget_free(measured);
+	expect_bad("peak_bytes <= baselines", 23,
+		   "b:1:15: expected a size such as 4096, 64k, 1.5M or 2G, found 'baselines'");
+	expect_bad("peak_bytes <= baseline +", 24,
+		   "b:1:25: expected a size such as 4096, 64k, 1.5M or 2G, found the line's end");
+	expect_bad("peak_bytes <= baseline + 5 % more", 33,
+		   "b:1:30: expected the end of the rule or a comment (#), found 'more'");
+	expect_bad("peak_bytes <= baseline * 2", 26,
+		   "b:1:24: expected the end of the rule or a comment (#), found '*'");
+	expect_bad("peak_bytes <= baseline + 100001 %", 33,
+		   "b:1:33: expected the end of the rule or a comment (#), found '%'");
+}
+
 /* ---- measuring */
 
 static uint32_t add_stack(struct profile *p, uint32_t parent, const char *function,
@@ -264,12 +319,12 @@ TEST(rules_measure)
 		struct budget_result r;
 		assert_int_equal(budget_measure(b, p, found, 3, &r), 0);
 		if (r.measured != cases[i].measured || r.holds != cases[i].holds ||
-		    r.unmatched != cases[i].unmatched || r.part_count != cases[i].parts)
+		    r.unmatched != cases[i].unmatched || r.parts.count != cases[i].parts)
 			fail_msg("%s: measured %llu, holds %d, unmatched %d, parts %u",
 				 cases[i].rule, (unsigned long long)r.measured, r.holds,
-				 r.unmatched, r.part_count);
-		for (uint32_t k = 1; k < r.part_count; k++)
-			assert_true(r.parts[k - 1].value >= r.parts[k].value);
+				 r.unmatched, r.parts.count);
+		for (uint32_t k = 1; k < r.parts.count; k++)
+			assert_true(r.parts.list[k - 1].value >= r.parts.list[k].value);
 		budget_free(b);
 	}
 	profile_free(p);
@@ -427,6 +482,11 @@ TEST(equal_is_not_loosened)
 	assert_string_equal(renewed("peak_bytes == 4k", 8193, 100000, BUDGET_CHANGED),
 			    "peak_bytes == 8193");
 	assert_string_equal(renewed("frees > 0", 0, 100000, BUDGET_KEPT_BROKEN), "frees > 0");
+	/* This limit comes from somewhere else. */
+	assert_string_equal(renewed("frees == baseline", 0, 100000, BUDGET_KEPT),
+			    "frees == baseline");
+	assert_string_equal(renewed("frees <= baseline + 5 %", 7, 100000, BUDGET_KEPT_BROKEN),
+			    "frees <= baseline + 5 %");
 }
 
 TEST(the_rest_of_the_file_stays)
@@ -463,24 +523,32 @@ TEST(files_are_replaced_whole)
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof path, "%s/b", folder);
 	snprintf(link, sizeof link, "%s/link", folder);
-	assert_int_equal(budget_read_file(path, &text, &size, &err), HEFT_ENOTFOUND);
-	assert_int_equal(budget_write_file(path, "one", 3, &err), 0);
+	assert_int_equal(text_file_read(path, "a budget", 16, &text, &size, &err), HEFT_ENOTFOUND);
+	assert_int_equal(text_file_replace(path, "one", 3, &err), 0);
 	assert_int_equal(chmod(path, 0640), 0);
 	assert_int_equal(symlink("b", link), 0);
-	assert_int_equal(budget_write_file(link, "two\n", 4, &err), 0);
+	assert_int_equal(text_file_replace(link, "two\n", 4, &err), 0);
 	assert_int_equal(lstat(link, &st), 0);
 	assert_true(S_ISLNK(st.st_mode));
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0640);
-	assert_int_equal(budget_read_file(path, &text, &size, &err), 0);
+	assert_int_equal(text_file_read(path, "a budget", 16, &text, &size, &err), 0);
 	assert_int_equal(size, 4);
 	assert_memory_equal(text, "two\n", 4);
 	free(text);
+	assert_int_equal(text_file_read(path, "a budget", 3, &text, &size, &err), HEFT_EFORMAT);
+	assert_int_equal(unlink(link), 0);
+	assert_int_equal(mkfifo(link, 0600), 0); /* what is no file is written to, not replaced */
+	int fd = open(link, O_RDONLY | O_NONBLOCK);
+	char got[8];
+	assert_int_equal(text_file_replace(link, "three", 5, &err), 0);
+	assert_int_equal(read(fd, got, sizeof got), 5);
+	close(fd);
 	assert_int_equal(unlink(link), 0);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(folder), 0); /* nothing was left beside it */
 	snprintf(path, sizeof path, "%s/b", folder);
-	assert_int_equal(budget_write_file(path, "x", 1, &err), HEFT_EIO);
+	assert_int_equal(text_file_replace(path, "x", 1, &err), HEFT_EIO);
 }
 
 TEST(starter_is_a_budget)
@@ -582,6 +650,176 @@ TEST(text_is_wrapped_and_whole)
 			       "keep up, and\n        there is no end to it\n"));
 	free(text);
 	budget_free(b);
+	profile_free(p);
+}
+
+/* ---- what test suites read */
+
+static char *written(int (*write)(FILE *, const struct report_budget *),
+		     const struct report_budget *r)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (write)
+		assert_int_equal(write(out, r), 0);
+	else
+		assert_int_equal(report_budget_github(out, r, "/src/"), 0);
+	fclose(out);
+	return text;
+}
+
+/* A site of the repository, one outside of it, no site at all, and a rule that cannot be judged. */
+TEST(suites_get_rule_numbers_and_place)
+{
+	static const char *const argv[] = {"./a<b", "x y"};
+	struct profile *p = make();
+	struct budget *b = parse("peak_bytes in parse_* <= 1k  # 50 % of it\n"
+				 "allocations in send <= 99\n"
+				 "finding unbounded-queue == 0\n"
+				 "peak_bytes <= 1G\n"
+				 "unreachable_bytes in \"<&,\" == 0\n");
+	struct budget_result results[5];
+	p->run.argv = (const char **)argv;
+	p->run.argc = 2;
+	assert_int_equal(budget_measure(b, p, found, 3, results), 0);
+	const struct report_budget r = {
+		.budget = b, .results = results, .findings = found, .profile = p};
+	char *text = written(report_budget_junit, &r);
+	assert_string_equal(
+		text,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		"<testsuites>\n"
+		"  <testsuite name=\"b\" tests=\"5\" failures=\"3\" errors=\"1\" skipped=\"0\">\n"
+		"    <properties><property name=\"command\" value=\"./a&lt;b x y\"/></properties>\n"
+		"    <testcase classname=\"a&lt;b\" name=\"peak_bytes in parse_* &lt;= 1k\" "
+		"file=\"b\" line=\"1\">\n"
+		"      <failure message=\"peak_bytes in parse_* &lt;= 1k: measured 1.3 KiB, limit "
+		"1.0 KiB, off by +276 B (+27.0 %)\">peak_bytes in parse_* &lt;= 1k: measured 1.3 "
+		"KiB, limit 1.0 KiB, off by +276 B (+27.0 %)\n"
+		"            1000 B   76.9 %  grow at /src/vec.c:7 [malloc]\n"
+		"             300 B   23.1 %  Csv::field(char const*, void (*)(int)) const at "
+		"/src/csv/csv.c:7 [malloc]</failure>\n"
+		"    </testcase>\n"
+		"    <testcase classname=\"a&lt;b\" name=\"allocations in send &lt;= 99\" "
+		"file=\"b\" line=\"2\">\n"
+		"      <failure message=\"allocations in send &lt;= 99: measured 100, limit 99, "
+		"off by +1 (+1.0 %)\">allocations in send &lt;= 99: measured 100, limit 99, off by "
+		"+1 (+1.0 %)\n"
+		"               100  100.0 %  send at /q/send.c:7 [malloc]</failure>\n"
+		"    </testcase>\n"
+		"    <testcase classname=\"a&lt;b\" name=\"finding unbounded-queue == 0\" "
+		"file=\"b\" line=\"3\">\n"
+		"      <failure message=\"finding unbounded-queue == 0: measured 2, limit 0, off "
+		"by +2\">finding unbounded-queue == 0: measured 2, limit 0, off by +2\n"
+		"        first queue\n"
+		"        second queue</failure>\n"
+		"    </testcase>\n"
+		"    <testcase classname=\"a&lt;b\" name=\"peak_bytes &lt;= 1G\" file=\"b\" "
+		"line=\"4\"/>\n"
+		"    <testcase classname=\"a&lt;b\" name=\"unreachable_bytes in "
+		"&quot;&lt;&amp;,&quot; == 0\" file=\"b\" line=\"5\">\n"
+		"      <error message=\"unreachable_bytes in &quot;&lt;&amp;,&quot; == 0: cannot "
+		"be judged: no heap was looked at (heft run --leaks)\">unreachable_bytes in "
+		"&quot;&lt;&amp;,&quot; == 0: cannot be judged: no heap was looked at (heft run "
+		"--leaks)</error>\n"
+		"    </testcase>\n"
+		"  </testsuite>\n"
+		"</testsuites>\n");
+	free(text);
+	text = written(NULL, &r);
+	assert_string_equal(
+		text,
+		"::error file=vec.c,line=7,title=heft%3A over budget::peak_bytes in parse_* <= 1k: "
+		"measured 1.3 KiB, limit 1.0 KiB, off by +276 B (+27.0 %25)"
+		"%0A            1000 B   76.9 %25  grow at /src/vec.c:7 [malloc]"
+		"%0A             300 B   23.1 %25  Csv::field(char const*, void (*)(int)) const at "
+		"/src/csv/csv.c:7 [malloc]\n"
+		"::error file=b,line=2,title=heft%3A over budget::allocations in send <= 99: "
+		"measured "
+		"100, limit 99, off by +1 (+1.0 %25)"
+		"%0A               100  100.0 %25  send at /q/send.c:7 [malloc]\n"
+		"::error file=b,line=3,title=heft%3A over budget::finding unbounded-queue == 0: "
+		"measured 2, limit 0, off by +2%0A        first queue%0A        second queue\n"
+		"::error file=b,line=5,title=heft%3A budget not judged::unreachable_bytes in "
+		"\"<&,\" == "
+		"0: cannot be judged: no heap was looked at (heft run --leaks)\n");
+	free(text);
+	budget_free(b);
+	p->run.argv = NULL;
+	p->run.argc = 0;
+	profile_free(p);
+}
+
+TEST(paths_begin_at_the_repository)
+{
+	static const struct {
+		const char *file, *path;
+	} cases[] = {
+		{"/src/a.c", "a.c"},
+		{"/src/build/../lib/./a,b:c%.c", "lib/a%2Cb%3Ac%25.c"},
+		{"/src//x/../../src/a.c", "a.c"},
+		{"/srcs/a.c", NULL}, /* another folder */
+		{"/src/../etc/a.c", NULL},
+		{"lib/a.c", "lib/a.c"}, /* the compiler said no more */
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *p = profile_new();
+		struct budget *b = parse("allocations < 1");
+		struct budget_result result;
+		char expected[128];
+		add_site(p, add_stack(p, PROFILE_NONE, "f", cases[i].file, PROFILE_NONE), 1, 1);
+		assert_int_equal(budget_measure(b, p, NULL, 0, &result), 0);
+		const struct report_budget r = {.budget = b, .results = &result, .profile = p};
+		char *text = written(NULL, &r);
+		snprintf(expected, sizeof expected, "::error file=%s,line=%d,",
+			 cases[i].path ? cases[i].path : "b", cases[i].path ? 7 : 1);
+		assert_memory_equal(text, expected, strlen(expected));
+		free(text);
+		budget_free(b);
+		profile_free(p);
+	}
+}
+
+TEST(changes_are_a_table)
+{
+	struct profile *p = make();
+	struct budget *b = parse("peak_bytes <= baseline\nallocations <= 200\n"
+				 "allocations in thread:worker-* <= baseline + 90\n"
+				 "threads <= baseline\n");
+	struct budget *was = parse("peak_bytes == 1000\nallocations == 116\nfrees == 9\n"
+				   "allocations in thread:worker-* == 10\nthreads == 3\n"
+				   "finding unbounded-queue == 5\n");
+	struct budget_result results[4], now[6];
+	budget_resolve(b, was);
+	assert_int_equal(budget_measure(b, p, found, 3, results), 0);
+	assert_int_equal(budget_measure(was, p, found, 3, now), 0);
+	const struct report_baseline baseline = {.name = "base", .measured = was, .now = now};
+	const struct report_budget r = {.budget = b,
+					.results = results,
+					.findings = found,
+					.profile = p,
+					.baseline = &baseline};
+	char *text = written(report_budget_text, &r);
+	assert_string_equal(
+		strstr(text, "\n3 of 5"),
+		"\n"
+		"3 of 5 numbers differ from the baseline base\n"
+		"\n"
+		"  measure                             baseline           now  change              "
+		"       limit\n"
+		"  peak_bytes                            1000 B       1.3 KiB  +365 B (+36.5 %)    "
+		"       <= 1000 B, broken\n"
+		"  frees                                      9             0  -9 (-100.0 %)\n"
+		"  allocations in thread:worker-*            10           110  +100 (x 11)         "
+		"       <= 100, broken\n"
+		"\n"
+		"If this is intended, --update-baseline accepts what was measured.\n"
+		"\n"
+		"Next: run this again with -o FILE to keep the recording for heft report\n");
+	free(text);
+	budget_free(b);
+	budget_free(was);
 	profile_free(p);
 }
 
