@@ -58,6 +58,8 @@ static inline void ledger_bytes_add(struct ledger_bytes *sum, const struct ledge
 struct ledger_line {
 	enum ledger_kind kind;
 	char *name; /* owned; it may hold names that the program chose */
+	/* Who has mapped it, in words ("pool_grow (arena.cc:12)"), owned; NULL: not known. Only in reports. */
+	char *maker;
 	struct ledger_bytes bytes;
 	uint64_t blocks; /* that the line is about; 0: it is not about blocks */
 	/* Of a call that mapped this memory, plus 1: a number of the recording, and in reports one of theirs. Of anonymous
