@@ -38,6 +38,7 @@ struct recorded_process {
 		uint64_t live_bytes, rss_bytes; /* at the last one */
 		uint64_t due_ns;                /* of the next one by the clock */
 		uint32_t taken;                 /* or tried */
+		uint32_t told;                  /* the last wish that was answered */
 		bool armed;                     /* it watches for the end of a peak */
 	} ledgers;
 };

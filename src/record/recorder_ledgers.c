@@ -48,6 +48,11 @@ enum {
 #define FIRST_COST_NS UINT64_C(20000000) /* the first may take so much of a short life */
 #define REFUSAL_NS UINT64_C(1000000)     /* it asked for nothing */
 
+static bool takes_by_itself(const struct recorder *r)
+{
+	return r->o->take_ledger && !r->o->no_ledgers;
+}
+
 static void make_file(struct recorder *r, const char *name)
 {
 	int fd = openat(r->dir.fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
@@ -57,7 +62,7 @@ static void make_file(struct recorder *r, const char *name)
 
 void recorder_offer_ledgers(struct recorder *r)
 {
-	if (!r->o->take_ledger || r->o->sample_bytes || mkfifoat(r->dir.fd, WIRE_BELL_NAME, 0600))
+	if (!takes_by_itself(r) || r->o->sample_bytes || mkfifoat(r->dir.fd, WIRE_BELL_NAME, 0600))
 		return;
 	/* Root's programs may drop their privileges. */
 	fchmodat(r->dir.fd, WIRE_BELL_NAME, geteuid() ? 0600 : 0622, 0);
@@ -228,7 +233,8 @@ static void note_refusal(struct recorder *r, struct process *p, enum ledger_mome
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
 }
 
-static void take(struct recorder *r, struct process *p, enum ledger_moment moment)
+static void take_with(struct recorder *r, struct process *p, enum ledger_moment moment, bool leaks,
+		      bool at_once)
 {
 	struct taking t = {.r = r, .p = p};
 	struct heft_error err = {0};
@@ -238,9 +244,9 @@ static void take(struct recorder *r, struct process *p, enum ledger_moment momen
 		.pid = p->seen_pid,
 		.moment = moment,
 		.all_known = !p->attached && !p->child,
-		.at_once = moment != LEDGER_REQUEST,
-		.look = r->o->leaks ? &look : NULL,
-		.leaks = r->o->leaks,
+		.at_once = at_once,
+		.look = leaks ? &look : NULL,
+		.leaks = leaks,
 		.ctx = &t,
 		.begin = begin_blocks,
 		.each_block = each_block,
@@ -271,6 +277,27 @@ static void take(struct recorder *r, struct process *p, enum ledger_moment momen
 	r->books.spent_ns += took;
 	r->books.taken++;
 	recorded(p)->ledgers.taken++;
+}
+
+static void take(struct recorder *r, struct process *p, enum ledger_moment moment)
+{
+	take_with(r, p, moment, r->o->leaks, moment != LEDGER_REQUEST);
+}
+
+/* Somebody wants to know now what the process has lost. Whoever that is reads the recording. */
+static void take_wanted(struct recorder *r, struct process *p)
+{
+	struct wire_ledger *l = &p->view.session.header->ledger;
+	uint32_t wanted = atomic_load(&l->wanted);
+	if (wanted == recorded(p)->ledgers.told)
+		return;
+	recorded(p)->ledgers.told = wanted;
+	if (!r->full) {
+		take_with(r, p, LEDGER_INTERVAL, true, false);
+		drain_flush(&r->drain);
+		trace_writer_flush(r->writer);
+	}
+	atomic_store(&l->told, wanted);
 }
 
 /* A thread that waits until heft holds what it executes. If it is in vfork it cannot be stopped, and heft would wait for it while
@@ -401,6 +428,9 @@ static bool look_at(struct recorder *r, struct process *p)
 		atomic_store(&l->worth, 1);
 	if (executes(p))
 		return false; /* in the next round */
+	take_wanted(r, p);
+	if (!takes_by_itself(r))
+		return false;
 	if (atomic_load(&l->state) != WIRE_LEDGER_ASKED) {
 		known->asked_ns = 0;
 		if (!r->full && !process_leaving_tsc(p)) {
@@ -433,7 +463,7 @@ bool recorder_look_for_ledgers(struct recorder *r)
 
 void recorder_ledger_before_leaving(struct recorder *r)
 {
-	for (uint32_t i = 0; i < r->set->count && r->o->take_ledger && !r->full; i++) {
+	for (uint32_t i = 0; i < r->set->count && takes_by_itself(r) && !r->full; i++) {
 		struct process *p = r->set->list[i];
 		if (is_exact(p) && recorded(p)->direct && is_worth(r, p))
 			take(r, p, LEDGER_REQUEST);

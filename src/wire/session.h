@@ -238,6 +238,9 @@ struct wire_ledger {
 	_Atomic uint32_t worth; /* outside: its heap has been large enough for a ledger */
 	/* Outside: the heap is near a new peak, so ask as soon as it begins to shrink. Who asks sets it to 0. */
 	_Atomic uint32_t armed;
+	/* Another process: a look at its live blocks is wanted, as a number that grows (session/look_call.h). Outside: the last
+	 * one that was answered. */
+	_Atomic uint32_t wanted, told;
 };
 /* The session directory has this pipe if the outside takes ledgers. */
 #define WIRE_BELL_NAME ".bell"

@@ -7,14 +7,16 @@ import re
 import shutil
 import subprocess
 
+import jsonschema
 import pytest
 
 from attach_harness import Lines, may_trace
-from harness import BUILD, HEFT, PROGRAMS, allocator_library, plain_environment, report, run, start
+from harness import BUILD, HEFT, PROGRAMS, REPOSITORY, allocator_library, children_of, plain_environment, report, run, start
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 Lost = collections.namedtuple("Lost", "direct bytes indirect indirect_bytes", defaults=(0, 0, 0, 0))
 NODE = 64
+MAP_SCHEMA = json.loads((REPOSITORY / "docs" / "map.schema.json").read_text())
 
 # What each case of leak_cases.c loses.
 CASES = {
@@ -239,6 +241,116 @@ def test_mimalloc_touches_what_calloc_returns(tmp_path):
     """So A equals B there, and nothing is untouched."""
     env = plain_environment({"LD_PRELOAD": allocator_library("libmimalloc.so")})
     assert of_connections(tmp_path, "A", env=env)[1] is None
+
+
+# ---- a running process
+
+
+def held(program, *words, env=None):
+    """A program that has done its case and waits."""
+    process = start([program, *words, "hold"], stdin=subprocess.PIPE, env=env)
+    assert Lines(process.stdout).next() == "held"
+    return process
+
+
+def looked(pid, *options):
+    """What heft map --leaks says, as an object."""
+    done = run([HEFT, "map", "--leaks", "--json", *options, pid])
+    assert done.returncode == 0, done.stderr.decode()
+    made = json.loads(done.stdout)
+    jsonschema.validate(made, MAP_SCHEMA, cls=jsonschema.Draft202012Validator)
+    leaks = made["leaks"]
+    assert sum(place["direct_blocks"] for place in leaks["places"]) == leaks["lost_blocks"] - leaks["indirect_blocks"]
+    assert sum(place["direct_bytes"] for place in leaks["places"]) == leaks["lost_bytes"] - leaks["indirect_bytes"]
+    return made
+
+
+# Usable bytes count there, so an address right behind what was requested is one in the block.
+BY_USABLE_SIZE = {"past_end": Lost()}
+
+
+def usable(size):
+    """Of a block of glibc's that has no mapping of its own"""
+    return max(24, (size + 8 + 15) // 16 * 16 - 8)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_process_that_nobody_records(compiled, case):
+    """glibc's heap says which blocks are in use. So heft finds the same ones as with a recording; their sizes are usable ones."""
+    process = held(compiled("leak_cases.c"), case)
+    leaks = looked(process.pid)["leaks"]
+    process.communicate(timeout=60)
+    expected = {**CASES, **BY_USABLE_SIZE}[case]
+    assert process.returncode == 0 and leaks["known_from"] == "heap"
+    assert (leaks["lost_blocks"] - leaks["indirect_blocks"], leaks["indirect_blocks"]) == (expected.direct, expected.indirect)
+    least = expected.bytes + expected.indirect_bytes
+    assert least <= leaks["lost_bytes"] <= least + 16 * leaks["lost_blocks"] + (4096 if case == "large" else 0)
+
+
+def test_blocks_are_told_by_size(compiled):
+    """A list is lost through its head: one block of 72 usable bytes leads to nine more."""
+    process = held(compiled("leak_cases.c"), "list_lost")
+    (place,) = looked(process.pid)["leaks"]["places"]
+    text = run([HEFT, "map", "--leaks", process.pid]).stdout.decode()
+    process.communicate(timeout=60)
+    size = usable(NODE)
+    assert place == {"direct_blocks": 1, "direct_bytes": size, "held_blocks": 9, "held_bytes": 9 * size, "size_bytes": size}
+    assert re.search(r"^ +1 +72 B +648 B  blocks of 72 bytes$", text, re.M)
+    assert "Who made the blocks is known if heft records the program" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("options", [[], ["--no-ledger"]], ids=["ledgers", "none"])
+def test_a_process_that_heft_records(compiled, tmp_path, options):
+    """Its heft knows who made the blocks, and looks when it is asked; the recording has what it saw."""
+    path = tmp_path / "asked.heft"
+    heft = start([HEFT, "run", "-q", *options, "-o", path, "--", compiled("loses_blocks.c")], stdin=subprocess.PIPE)
+    said = Lines(heft.stdout)
+    assert said.next() == "ready"
+    [pid] = children_of(heft.pid)
+    made = looked(pid)
+    (place,) = made["leaks"]["places"]
+    assert made["leaks"]["known_from"] == "recording" and made["leaks"]["blocks"] == 100
+    assert (place["function"], place["direct_blocks"], place["direct_bytes"]) == ("lose", 100, 10000)
+    assert place["file"].endswith("loses_blocks.c")
+    assert made["ledgers"][0]["moment"] == "interval" and made["ledgers"][0]["pid"] == pid
+    heft.stdin.write(b"x")
+    heft.stdin.flush()
+    assert said.next() == "lost"
+    (place,) = looked(pid)["leaks"]["places"]
+    assert (place["direct_blocks"], place["direct_bytes"]) == (150, 15000)
+    text = run([HEFT, "map", "--leaks", pid]).stdout.decode()
+    assert re.search(r"^ +150 +14\.6 KiB +-  lose \(loses_blocks\.c:\d+\)$", text, re.M)
+    heft.communicate(timeout=60)
+    assert heft.returncode == 0 and run([HEFT, "verify", path]).returncode == 0
+    assert lost_in(report(path)) == Lost(150, 15000)
+
+
+def test_a_sampled_process_is_looked_at_from_outside(compiled, tmp_path):
+    heft = start([HEFT, "run", "-q", "--sample", "-o", tmp_path / "s.heft", "--", compiled("loses_blocks.c")],
+                 stdin=subprocess.PIPE)
+    assert Lines(heft.stdout).next() == "ready"
+    [pid] = children_of(heft.pid)
+    leaks = looked(pid)["leaks"]
+    heft.communicate(timeout=60)
+    assert leaks["known_from"] == "heap"
+    assert [(place["direct_blocks"], place["size_bytes"]) for place in leaks["places"]] == [(100, usable(100))]
+
+
+def test_where_the_heap_is_not_glibcs(compiled):
+    """heft says so, and what to do instead."""
+    process = held(compiled("leak_cases.c"), "simple", env=plain_environment({"LD_PRELOAD": allocator_library("libjemalloc.so.2")}))
+    done = run([HEFT, "map", "--leaks", process.pid])
+    process.communicate(timeout=60)
+    assert done.returncode == 1 and done.stdout == b""
+    words = " ".join(done.stderr.decode().split())
+    assert "only from glibc's heap" in words and f"'heft attach --leaks {process.pid}' records what it allocates from now on" in words
+
+
+def test_wrong_words_with_leaks(compiled, tmp_path):
+    for words, said in ((["--csv", "1"], "--leaks prints text or, with --json, JSON"), (["-o", "x", "1"], "--leaks prints"),
+                        (["x.heft"], "heft report --sort unreachable x.heft"), (["--events", "1"], "of a recording")):
+        done = run([HEFT, "map", "--leaks", *words])
+        assert done.returncode == 2 and said in " ".join(done.stderr.decode().split())
 
 
 # ---- heft attach
