@@ -36,6 +36,7 @@ struct recorded_process {
 		uint64_t asked_ns;              /* since when it waits; 0: it does not */
 		uint64_t spent_ns;              /* on ledgers */
 		uint64_t live_bytes, rss_bytes; /* at the last one */
+		uint64_t own_bytes;             /* of these in no file and not shared */
 		uint64_t due_ns;                /* of the next one by the clock */
 		uint32_t taken;                 /* or tried */
 		uint32_t told;                  /* the last wish that was answered */

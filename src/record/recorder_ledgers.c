@@ -8,12 +8,15 @@
  * here in the next round. All before the exit cost a process at most a hundredth of its time, but for the first one, since
  * a short program has only one peak.
  *
+ * Memory that is not malloc's has a peak, too. A process that is about to give back what it has mapped asks, if it has more
+ * memory of its own than at the last ledger.
+ *
  * A process that never frees much, and is killed, is looked at now and then while it grows. So there is a last one of it.
  *
  * By default all processes together share a hundredth of the recording's time, after the first few. The command itself always
  * gets its last one.
  *
- * A heap that never had 1 MiB is not worth a stop. What is wrong with a ledger is a note in the recording and nothing
+ * A heap that never had 1 MiB is not worth a stop, if the process does not have 8 MiB of its own. What is wrong with a ledger is a note in the recording and nothing
  * else. */
 #include "record/recorder_parts.h"
 
@@ -41,6 +44,7 @@ enum {
 	SHARE = 100,    /* of its time: 1/100 */
 	FIRST_FEW = 16, /* of a recording, of whatever processes */
 };
+#define LEAST_OWN_BYTES (UINT64_C(4096) * WIRE_LEDGER_OWN_PAGES)
 #define FIRST_DUE_NS UINT64_C(1000000000)
 #define COST_NS UINT64_C(2000000) /* about what one takes, and for each MiB in memory: */
 #define COST_NS_A_MIB UINT64_C(25000)
@@ -263,6 +267,7 @@ static void take_with(struct recorder *r, struct process *p, enum ledger_moment 
 		trace_writer_ledger(r->writer, &l, p->index);
 		recorded(p)->ledgers.live_bytes = recorded(p)->reorder.live_bytes;
 		recorded(p)->ledgers.rss_bytes = l.rss_bytes;
+		recorded(p)->ledgers.own_bytes = ledger_sum(&l).own;
 		ledger_fini(&l);
 		look.time_ns = t.time_ns;
 		if (look.parts || look.note[0])
@@ -310,9 +315,11 @@ static bool executes(const struct process *p)
 	return false;
 }
 
+/* A heap, or much memory that is not malloc's */
 static bool is_worth(const struct recorder *r, const struct process *p)
 {
-	return r->o->leaks || recorded(p)->reorder.peak_bytes >= LEAST_BYTES;
+	return r->o->leaks || recorded(p)->reorder.peak_bytes >= LEAST_BYTES ||
+	       p->entry.rss.anonymous_bytes >= LEAST_OWN_BYTES;
 }
 
 static bool is_exact(const struct process *p)
@@ -364,6 +371,19 @@ static bool is_near_new_peak(const struct process *p)
 	       b->live_bytes >= b->peak_bytes - b->peak_bytes / NEAR;
 }
 
+/* From how much memory of its own on a process asks before it gives some back. */
+static void watch_own(struct recorder *r, struct process *p, uint64_t now)
+{
+	struct wire_ledger *l = &p->view.session.header->ledger;
+	struct recorded_ledgers *known = &recorded(p)->ledgers;
+	uint64_t bytes = known->own_bytes + known->own_bytes / HIGHER, pages = 0;
+	if (is_affordable(p, now) && is_granted(r, p, now))
+		pages = (bytes > LEAST_OWN_BYTES ? bytes : LEAST_OWN_BYTES) / 4096;
+	if (pages <= UINT32_MAX &&
+	    pages != atomic_load_explicit(&l->own_pages, memory_order_relaxed))
+		atomic_store(&l->own_pages, (uint32_t)pages);
+}
+
 /* The process watches while it is armed. Where it makes few calls it is seen here that its heap shrinks. */
 static void watch_peak(struct recorder *r, struct process *p, uint64_t now)
 {
@@ -402,19 +422,33 @@ static void take_due(struct recorder *r, struct process *p, uint64_t now)
 
 /* ---- who asks */
 
+static bool is_wanted(const struct process *p, uint32_t moment, uint64_t now)
+{
+	switch (moment) {
+	case WIRE_LEDGER_NEAR_PEAK: return is_near_new_peak(p) && is_affordable(p, now);
+	case WIRE_LEDGER_GIVING_BACK: return is_affordable(p, now);
+	default: return true;
+	}
+}
+
 static void take_asked(struct recorder *r, struct process *p, uint64_t now)
 {
 	struct recorded_ledgers *known = &recorded(p)->ledgers;
-	bool exits = atomic_load(&p->view.session.header->ledger.moment) != WIRE_LEDGER_NEAR_PEAK;
-	if (r->full || r->stop || !is_worth(r, p))
+	uint32_t moment = atomic_load(&p->view.session.header->ledger.moment);
+	bool exits = moment != WIRE_LEDGER_NEAR_PEAK && moment != WIRE_LEDGER_GIVING_BACK;
+	/* Who gives memory back has seen that there is much of it. */
+	if (r->full || r->stop || (moment != WIRE_LEDGER_GIVING_BACK && !is_worth(r, p)))
 		return;
 	bool granted = is_granted(r, p, now);
-	if (granted && (exits || (is_near_new_peak(p) && is_affordable(p, now))))
-		take(r, p, exits ? LEDGER_EXIT : LEDGER_PEAK);
+	if (granted && is_wanted(p, moment, now))
+		take(r, p,
+		     exits                             ? LEDGER_EXIT
+		     : moment == WIRE_LEDGER_NEAR_PEAK ? LEDGER_PEAK
+						       : LEDGER_INTERVAL);
 	else
 		known->spent_ns += REFUSAL_NS;
 	r->books.left_out += exits && !granted;
-	if (!exits)
+	if (moment == WIRE_LEDGER_NEAR_PEAK)
 		known->armed = false;
 }
 
@@ -435,6 +469,7 @@ static bool look_at(struct recorder *r, struct process *p)
 		known->asked_ns = 0;
 		if (!r->full && !process_leaving_tsc(p)) {
 			watch_peak(r, p, now);
+			watch_own(r, p, now);
 			take_due(r, p, now);
 		}
 		return false;

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 enum { DEFAULT_WIDTH = 100, NARROWEST = 72, NUMBER_COLUMNS = 11, SHARE_COLUMNS = 9, INDENT = 2 };
+#define NEAR_PEAK 0.9
 enum { MAKER_MOST = 60 }; /* bytes of its name in a short row */
 
 /* What the table shows */
@@ -228,11 +229,15 @@ const char *report_ledger_row(const struct profile *p, char *text, size_t size)
 	size_t n = strlen(text);
 	uint32_t process = profile_ledger_process(p, l);
 	uint64_t end_ns = process == PROFILE_NONE ? 0 : p->processes[process].end_ns;
-	snprintf(text + n, size - n, " (%s of the peak live%s%s%s)",
-		 words_percent(l->share_of_peak).text, end_ns > l->time_ns ? ", " : "",
+	uint64_t peak = process == PROFILE_NONE ? 0 : p->processes[process].totals.peak_rss_bytes;
+	bool of_rss = l->moment == LEDGER_INTERVAL && peak;
+	double share = !of_rss ? l->share_of_peak : (double)l->rss_bytes / (double)peak;
+	snprintf(text + n, size - n, " (%s of the peak %s%s%s%s)",
+		 words_percent(share < 1 ? share : 1).text, of_rss ? "RSS" : "live",
+		 end_ns > l->time_ns ? ", " : "",
 		 end_ns > l->time_ns ? words_duration(end_ns - l->time_ns).text : "",
 		 end_ns > l->time_ns ? " before the end" : "");
-	return l->moment == LEDGER_PEAK ? "RSS at peak" : "RSS";
+	return l->moment == LEDGER_PEAK || (of_rss && share >= NEAR_PEAK) ? "RSS at peak" : "RSS";
 }
 
 void report_ledger_list(FILE *out, const struct ledger *ledgers, size_t count,
