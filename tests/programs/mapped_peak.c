@@ -28,7 +28,8 @@ static int give_back(char *p, const char *how)
 		return (int)syscall(SYS_munmap, p, (size_t)MIB);
 	if (!strcmp(how, "shrink"))
 		return mremap(p, MIB, 4096, 0) == MAP_FAILED;
-	return mmap(p, MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED;
+	return mmap(p, MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+	       MAP_FAILED;
 }
 
 int main(int argc, char **argv)
