@@ -297,7 +297,7 @@ static void take_wanted(struct recorder *r, struct process *p)
 	if (wanted == recorded(p)->ledgers.told)
 		return;
 	recorded(p)->ledgers.told = wanted;
-	if (!r->full) {
+	if (!r->full && r->o->take_ledger) {
 		take_with(r, p, LEDGER_INTERVAL, true, false);
 		drain_flush(&r->drain);
 		trace_writer_flush(r->writer);
@@ -490,7 +490,7 @@ static bool look_at(struct recorder *r, struct process *p)
 bool recorder_look_for_ledgers(struct recorder *r)
 {
 	bool waits = false;
-	for (uint32_t i = 0; i < r->set->count && r->o->take_ledger; i++)
+	for (uint32_t i = 0; i < r->set->count; i++)
 		if (is_exact(r->set->list[i]))
 			waits |= look_at(r, r->set->list[i]);
 	return waits;

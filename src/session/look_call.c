@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 2, SILENT_MS = 10000 /* without a sign of life */ };
+enum { LOOK_MS = 2, SILENT_MS = 10000 /* without a sign of life */, LONGEST_MS = 600000 };
 
 /* The header of its session file, in its memory */
 struct remote {
@@ -85,14 +85,15 @@ static int ask(const struct remote *r, pid_t pid, struct heft_error *err)
 	wanted++;
 	if (pwrite(r->memory, &wanted, sizeof wanted, (off_t)(r->at + wanted_at)) != sizeof wanted)
 		return heft_fail_errno(err, "cannot write to the memory of process %d", (int)pid);
-	for (unsigned silent = 0; silent < SILENT_MS; silent += LOOK_MS) {
+	unsigned silent = 0;
+	for (unsigned all = 0; silent < SILENT_MS && all < LONGEST_MS; all += LOOK_MS) {
 		if (!read_word(r, offsetof(struct wire_header, ledger.told), &told) ||
 		    !read_word(r, offsetof(struct wire_header, progress), &progress) ||
 		    (kill(pid, 0) && errno == ESRCH))
 			return heft_fail(err, HEFT_EREFUSED, "process %d has ended", (int)pid);
 		if (told == wanted)
 			return 0;
-		silent = progress != before ? 0 : silent;
+		silent = progress != before ? 0 : silent + LOOK_MS;
 		before = progress;
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
 	}

@@ -193,12 +193,12 @@ def test_pages_without_blocks_are_releasable(compiled, tmp_path):
 
 
 def test_every_second_block_freed(compiled, tmp_path):
-    path, out = recorded(tmp_path, [compiled("heap_states.c"), "every_second", "100000"])
+    path, out = recorded(tmp_path, [compiled("heap_states.c"), "every_second", "1000000"])
     f, rep = found(path, "fragmentation")
-    free = 50000 * 112  # 100 bytes take 112
+    free = 500000 * 112  # 100 bytes take 112
     assert abs(f["bytes"] - free) <= 8192
     assert f["evidence"]["function"] == "make_block"
-    heap = 100000 * 112 + 100001 * 8
+    heap = 1000000 * 112 + 1000001 * 8
     assert abs(f["evidence"]["share"] - free / heap) < 0.03
     assert abs(int(out.split()[1]) - f["evidence"]["trim_bytes"]) <= 4096
 
