@@ -90,7 +90,7 @@ static int take_written(struct map_leaks *l, struct trace_reader *r, pid_t pid,
 	return rc ? rc : profile_from_trace(&l->p, r, &selection, err);
 }
 
-static int read_recording(struct map_leaks *l, pid_t pid, pid_t own, struct heft_error *err)
+static int read_recording(struct map_leaks *l, pid_t pid, struct heft_error *err)
 {
 	char path[PATH_MAX];
 	struct trace_reader *r;
@@ -99,7 +99,7 @@ static int read_recording(struct map_leaks *l, pid_t pid, pid_t own, struct heft
 		rc = trace_reader_open(&r, path, err);
 	if (rc)
 		return rc;
-	rc = take_written(l, r, own, err);
+	rc = take_written(l, r, pid, err);
 	trace_reader_close(r);
 	if (rc)
 		map_leaks_fini(l);
@@ -110,12 +110,11 @@ static int read_recording(struct map_leaks *l, pid_t pid, pid_t own, struct heft
 
 int map_leaks_take(struct map_leaks *l, pid_t pid, struct heft_error *err)
 {
-	pid_t own = pid; /* as it knows itself */
 	*l = (struct map_leaks){0};
-	int rc = look_call(pid, &own, err);
+	int rc = look_call(pid, err);
 	if (rc == HEFT_ENOTFOUND)
 		return look_from_outside(l, pid, err);
-	return rc ? rc : read_recording(l, pid, own, err);
+	return rc ? rc : read_recording(l, pid, err);
 }
 
 void map_leaks_fini(struct map_leaks *l)

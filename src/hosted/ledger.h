@@ -101,13 +101,14 @@ struct ledger_request {
 		*look; /* what a look at its heap tells goes there (hosted/heap_look.h); or NULL */
 	bool leaks;    /* look however long it takes */
 	bool at_once;  /* not now is never: it is not tried again */
+	bool waits;    /* until all was looked up in its memory, which it is about to give back */
 	void *ctx;
 	/* While the process stands still: finds out which blocks it has. Fills all but the list. HEFT_ENOMEM. */
 	int (*begin)(void *ctx, struct ledger_blocks *blocks, struct heft_error *err);
 	/* After that: hands over every block of that moment, in order of address, as often as it is asked. There may be
 	 * millions: they are not copied. */
 	void (*each_block)(void *ctx, ledger_block_fn *fn, void *fn_ctx);
-	/* A process that waits may go on. One that exits waits until all was looked up. Not called after a failure. */
+	/* A process that asked may go on: after the pause, or when all was looked up (waits). Not called after a failure. */
 	void (*release)(void *ctx);
 	/* Now and then: whoever waits for the caller sees that something is done. */
 	void (*step)(void *ctx);

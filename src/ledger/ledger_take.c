@@ -351,7 +351,7 @@ static int take(struct ledger_taking *t, struct ledger *l, struct heft_error *er
 	rc = read_in_pause(t, l, err);
 	if (rc)
 		return rc;
-	if (t->request && t->request->moment != LEDGER_EXIT)
+	if (t->request && !t->request->waits)
 		t->request->release(t->request->ctx);
 	l->time_ns = ledger_age_ns(t->pid);
 	if (!t->look)
@@ -361,7 +361,7 @@ static int take(struct ledger_taking *t, struct ledger *l, struct heft_error *er
 	read_beside(t, l);
 	if (!t->look)
 		rc = claim(t, err);
-	if (t->request && t->request->moment == LEDGER_EXIT)
+	if (t->request && t->request->waits)
 		t->request->release(t->request->ctx);
 	if (!rc)
 		rc = make_lines(t, l, err);

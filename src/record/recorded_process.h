@@ -39,7 +39,7 @@ struct recorded_process {
 		uint64_t own_bytes;             /* of these in no file and not shared */
 		uint64_t due_ns;                /* of the next one by the clock */
 		uint32_t taken;                 /* or tried */
-		uint32_t told;                  /* the last wish that was answered */
+		uint32_t answered;              /* the last look that was wanted and taken */
 		bool armed;                     /* it watches for the end of a peak */
 	} ledgers;
 };

@@ -237,8 +237,14 @@ static void note_refusal(struct recorder *r, struct process *p, enum ledger_mome
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
 }
 
-static void take_with(struct recorder *r, struct process *p, enum ledger_moment moment, bool leaks,
-		      bool at_once)
+/* How one is to be taken */
+struct ledger_order {
+	enum ledger_moment moment;
+	bool leaks, at_once, waits; /* as in struct ledger_request */
+};
+
+/* Whether there was a look, too. */
+static bool take_with(struct recorder *r, struct process *p, struct ledger_order order)
 {
 	struct taking t = {.r = r, .p = p};
 	struct heft_error err = {0};
@@ -246,11 +252,12 @@ static void take_with(struct recorder *r, struct process *p, enum ledger_moment 
 	struct heap_look look = {0};
 	const struct ledger_request request = {
 		.pid = p->seen_pid,
-		.moment = moment,
+		.moment = order.moment,
 		.all_known = !p->attached && !p->child,
-		.at_once = at_once,
-		.look = leaks ? &look : NULL,
-		.leaks = leaks,
+		.at_once = order.at_once,
+		.waits = order.waits,
+		.look = order.leaks ? &look : NULL,
+		.leaks = order.leaks,
 		.ctx = &t,
 		.begin = begin_blocks,
 		.each_block = each_block,
@@ -260,7 +267,7 @@ static void take_with(struct recorder *r, struct process *p, enum ledger_moment 
 	uint64_t began = drain_now_ns(&r->drain);
 	if (!p->seen_pid) {
 		heft_fail(&err, HEFT_EREFUSED, "its number is not known here");
-		note_refusal(r, p, moment, &err);
+		note_refusal(r, p, order.moment, &err);
 	} else if (!r->o->take_ledger(&l, &request, &err)) {
 		l.time_ns = t.time_ns;
 		l.share_of_peak = t.share;
@@ -273,8 +280,9 @@ static void take_with(struct recorder *r, struct process *p, enum ledger_moment 
 		if (look.parts || look.note[0])
 			trace_writer_look(r->writer, &look, p->index);
 	} else {
-		note_refusal(r, p, moment, &err);
+		note_refusal(r, p, order.moment, &err);
 	}
+	bool looked = look.parts != 0;
 	heap_look_fini(&look);
 	vector_free(&t.late);
 	uint64_t took = drain_now_ns(&r->drain) - began;
@@ -282,27 +290,32 @@ static void take_with(struct recorder *r, struct process *p, enum ledger_moment 
 	r->books.spent_ns += took;
 	r->books.taken++;
 	recorded(p)->ledgers.taken++;
+	return looked;
 }
 
 static void take(struct recorder *r, struct process *p, enum ledger_moment moment)
 {
-	take_with(r, p, moment, r->o->leaks, moment != LEDGER_REQUEST);
+	take_with(r, p,
+		  (struct ledger_order){.moment = moment,
+					.leaks = r->o->leaks,
+					.at_once = moment != LEDGER_REQUEST});
 }
 
-/* Somebody wants to know now what the process has lost. Whoever that is reads the recording. */
+/* Somebody wants to know now what the process has lost, and reads the recording then. */
 static void take_wanted(struct recorder *r, struct process *p)
 {
 	struct wire_ledger *l = &p->view.session.header->ledger;
 	uint32_t wanted = atomic_load(&l->wanted);
-	if (wanted == recorded(p)->ledgers.told)
+	const struct ledger_order order = {.moment = LEDGER_INTERVAL, .leaks = true};
+	if (wanted == recorded(p)->ledgers.answered)
 		return;
-	recorded(p)->ledgers.told = wanted;
-	if (!r->full && r->o->take_ledger) {
-		take_with(r, p, LEDGER_INTERVAL, true, false);
+	recorded(p)->ledgers.answered = wanted;
+	if (!r->full && r->o->take_ledger && take_with(r, p, order)) {
 		drain_flush(&r->drain);
 		trace_writer_flush(r->writer);
+		atomic_store(&l->looked, wanted);
 	}
-	atomic_store(&l->told, wanted);
+	atomic_store(&l->answered, wanted);
 }
 
 /* A thread that waits until heft holds what it executes. If it is in vfork it cannot be stopped, and heft would wait for it while
@@ -441,10 +454,14 @@ static void take_asked(struct recorder *r, struct process *p, uint64_t now)
 		return;
 	bool granted = is_granted(r, p, now);
 	if (granted && is_wanted(p, moment, now))
-		take(r, p,
-		     exits                             ? LEDGER_EXIT
-		     : moment == WIRE_LEDGER_NEAR_PEAK ? LEDGER_PEAK
-						       : LEDGER_INTERVAL);
+		take_with(r, p,
+			  (struct ledger_order){.moment = exits ? LEDGER_EXIT
+							  : moment == WIRE_LEDGER_NEAR_PEAK
+								  ? LEDGER_PEAK
+								  : LEDGER_INTERVAL,
+						.leaks = r->o->leaks,
+						.at_once = true,
+						.waits = moment != WIRE_LEDGER_NEAR_PEAK});
 	else
 		known->spent_ns += REFUSAL_NS;
 	r->books.left_out += exits && !granted;

@@ -62,24 +62,35 @@ static uint64_t find_header(pid_t pid)
 	return found;
 }
 
-static bool is_recorded_exactly(const struct remote *r, pid_t *own)
+static bool is_recorded_exactly(const struct remote *r)
 {
 	uint64_t magic = 0;
-	uint32_t version = 0, mode = 0, state = 0, pid = 0;
+	uint32_t version = 0, mode = 0, state = 0;
 	bool fine = pread(r->memory, &magic, sizeof magic, (off_t)r->at) == sizeof magic &&
 		    read_word(r, offsetof(struct wire_header, version), &version) &&
 		    read_word(r, offsetof(struct wire_header, mode), &mode) &&
-		    read_word(r, offsetof(struct wire_header, state), &state) &&
-		    read_word(r, offsetof(struct wire_header, pid), &pid);
-	*own = (pid_t)pid;
+		    read_word(r, offsetof(struct wire_header, state), &state);
 	return fine && magic == WIRE_MAGIC && version == WIRE_VERSION && mode == WIRE_EXACT &&
 	       state == WIRE_ON;
+}
+
+static int check_looked(const struct remote *r, pid_t pid, uint32_t wanted, struct heft_error *err)
+{
+	uint32_t looked = 0;
+	return read_word(r, offsetof(struct wire_header, ledger.looked), &looked) &&
+			       looked == wanted
+		       ? 0
+		       : heft_fail(err, HEFT_EREFUSED,
+				   "the heft that records process %d cannot look at it now: it may "
+				   "be "
+				   "traced, its threads may not stop, or the recording is full",
+				   (int)pid);
 }
 
 static int ask(const struct remote *r, pid_t pid, struct heft_error *err)
 {
 	const size_t wanted_at = offsetof(struct wire_header, ledger.wanted);
-	uint32_t wanted = 0, told, progress, before = 0;
+	uint32_t wanted = 0, answered, progress, before = 0;
 	if (!read_word(r, wanted_at, &wanted))
 		return heft_fail(err, HEFT_EREFUSED, "process %d has ended", (int)pid);
 	wanted++;
@@ -87,12 +98,12 @@ static int ask(const struct remote *r, pid_t pid, struct heft_error *err)
 		return heft_fail_errno(err, "cannot write to the memory of process %d", (int)pid);
 	unsigned silent = 0;
 	for (unsigned all = 0; silent < SILENT_MS && all < LONGEST_MS; all += LOOK_MS) {
-		if (!read_word(r, offsetof(struct wire_header, ledger.told), &told) ||
+		if (!read_word(r, offsetof(struct wire_header, ledger.answered), &answered) ||
 		    !read_word(r, offsetof(struct wire_header, progress), &progress) ||
 		    (kill(pid, 0) && errno == ESRCH))
 			return heft_fail(err, HEFT_EREFUSED, "process %d has ended", (int)pid);
-		if (told == wanted)
-			return 0;
+		if (answered == wanted)
+			return check_looked(r, pid, wanted, err);
 		silent = progress != before ? 0 : silent + LOOK_MS;
 		before = progress;
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
@@ -101,14 +112,14 @@ static int ask(const struct remote *r, pid_t pid, struct heft_error *err)
 			 (int)pid);
 }
 
-int look_call(pid_t pid, pid_t *own, struct heft_error *err)
+int look_call(pid_t pid, struct heft_error *err)
 {
 	char path[64];
 	struct remote r = {.memory = -1, .at = find_header(pid)};
 	snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
 	if (r.at)
 		r.memory = open(path, O_RDWR | O_CLOEXEC);
-	int rc = r.memory >= 0 && is_recorded_exactly(&r, own)
+	int rc = r.memory >= 0 && is_recorded_exactly(&r)
 			 ? ask(&r, pid, err)
 			 : heft_fail(err, HEFT_ENOTFOUND, "process %d is not recorded", (int)pid);
 	if (r.memory >= 0)

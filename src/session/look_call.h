@@ -6,9 +6,8 @@
 
 #include <sys/types.h>
 
-/* Waits until that heft has looked: then the recording has what it saw, or a note that says why it could not look. *own:
- * the number by which the process knows itself. HEFT_ENOTFOUND: nobody records it exactly, as far as can be seen here.
- * HEFT_EREFUSED: its heft does not answer, or it has ended meanwhile. */
-int look_call(pid_t pid, pid_t *own, struct heft_error *err);
+/* Waits until that heft has looked: then the recording has what it saw. HEFT_ENOTFOUND: nobody records it exactly, as far
+ * as can be seen here. HEFT_EREFUSED: its heft cannot look or does not answer, or it has ended meanwhile. */
+int look_call(pid_t pid, struct heft_error *err);
 
 #endif

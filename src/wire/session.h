@@ -246,8 +246,8 @@ struct wire_ledger {
 	 * sets it to 0. */
 	_Atomic uint32_t own_pages;
 	/* Another process: a look at its live blocks is wanted, as a number that grows (session/look_call.h). Outside: the last
-	 * one that was answered. */
-	_Atomic uint32_t wanted, told;
+	 * one that was answered, and the last one that could be had. */
+	_Atomic uint32_t wanted, answered, looked;
 };
 enum { WIRE_LEDGER_OWN_PAGES = 2048 }; /* 8 MiB: below that nobody asks */
 /* The session directory has this pipe if the outside takes ledgers. */

@@ -3,6 +3,7 @@ never touched, equal blocks, fragmentation. Figures follow from the programs' so
 
 import collections
 import json
+import pathlib
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import jsonschema
 import pytest
 
 from attach_harness import Lines, may_trace
-from harness import BUILD, HEFT, PROGRAMS, REPOSITORY, allocator_library, children_of, plain_environment, report, run, start
+from harness import BUILD, HEFT, PROGRAMS, REPOSITORY, allocator_library, children_of, plain_environment, report, run, start, wait_until
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 Lost = collections.namedtuple("Lost", "direct bytes indirect indirect_bytes", defaults=(0, 0, 0, 0))
@@ -323,6 +324,43 @@ def test_a_process_that_heft_records(compiled, tmp_path, options):
     heft.communicate(timeout=60)
     assert heft.returncode == 0 and run([HEFT, "verify", path]).returncode == 0
     assert lost_in(report(path)) == Lost(150, 15000)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_a_traced_process_cannot_be_looked_at(compiled, tmp_path):
+    """Whether heft records it or not: it says so, and the process goes on."""
+    for before in [], [HEFT, "run", "-q", "-o", tmp_path / "t.heft", "--"]:
+        process = start([*before, compiled("loses_blocks.c")], stdin=subprocess.PIPE)
+        assert Lines(process.stdout).next() == "ready"
+        [pid] = children_of(process.pid) if before else [process.pid]
+        tracer = start(["strace", "-o", "/dev/null", "-p", pid])
+        wait_until(lambda: f"TracerPid:\t{tracer.pid}" in pathlib.Path(f"/proc/{pid}/status").read_text())
+        done = run([HEFT, "map", "--leaks", pid])
+        tracer.terminate()
+        tracer.communicate(timeout=60)
+        process.communicate(timeout=60)
+        assert done.returncode == 1 and b"traced" in done.stderr and done.stdout == b""
+        assert process.returncode == 1  # its input has ended
+
+
+def test_a_process_that_heft_is_attached_to(compiled, tmp_path):
+    """What it lost before heft came is in use, and in no row."""
+    process = start([compiled("loses_blocks.c")], stdin=subprocess.PIPE)
+    said = Lines(process.stdout)
+    assert said.next() == "ready"
+    heft = start([HEFT, "attach", "-o", tmp_path / "attached.heft", process.pid])
+    told = Lines(heft.stderr)
+    assert any("heft: recording; " in line for line in iter(told.next, None))
+    process.stdin.write(b"x")
+    process.stdin.flush()
+    assert said.next() == "lost"
+    made = looked(process.pid)
+    (place,) = made["leaks"]["places"]
+    assert (place["function"], place["direct_blocks"], place["direct_bytes"]) == ("lose", 50, 5000)
+    assert run([HEFT, "detach", process.pid]).returncode == 0
+    heft.communicate(timeout=60)
+    process.communicate(timeout=60)
+    assert (heft.returncode, process.returncode) == (0, 0)
 
 
 def test_a_sampled_process_is_looked_at_from_outside(compiled, tmp_path):
