@@ -14,7 +14,11 @@
  * nearly all of it is frees, the recorder is asked, and decides whether that was a peak. A program may be quicker than the recorder,
  * so this begins with the process.
  *
- * Nothing is asked at exit from inside a hook (a signal handler has interrupted malloc, so no order of events is
+ * Memory that the program or an allocator of its own has mapped is in no heap that the recorder knows. So whoever is about
+ * to give some back looks now and then how much memory the process has of its own, and asks if that is more than at
+ * the last ledger. The ledger is taken before the call: what it gives back is still there.
+ *
+ * Nothing is asked at exit or before memory is given back from inside a hook (a signal handler has interrupted malloc, so no order of events is
  * known), nor by a process that has installed a filter of system calls. Nothing here
  * takes a lock or allocates. */
 #include "capture/ledger_request.h"
@@ -34,6 +38,8 @@ enum {
 	NEAR_PEAK_MS = 100,   /* near the peak: in all */
 	FREES_LEAST = 24,     /* of the last records */
 	LONGEST_MS = 10000,
+	LOOK_BYTES = 1 << 20,  /* given back since the last look at how much there is, */
+	LOOK_CYCLES = 1 << 20, /* and so long ago it was, at least: less than a millisecond */
 	SMALL_PAGES =
 		256, /* of its own in memory: its heap is no larger, unless most was never touched */
 };
@@ -151,8 +157,8 @@ void heft_ledger_at_exit(void)
 	if (h && !heft_tls_now()->guard && may_ask(h) && is_there(WIRE_BELL_NAME, O_WRONLY) &&
 	    may_be_large(h)) {
 		uint32_t done = WIRE_LEDGER_DONE;
-		/* One near the peak may be under way, in another thread. */
-		if (atomic_load(&h->ledger.moment) == WIRE_LEDGER_NEAR_PEAK) {
+		/* Another one may be under way, in another thread. */
+		if (atomic_load(&h->ledger.moment) != WIRE_LEDGER_AT_EXIT) {
 			wait_for_answer(h, UNANSWERED_MS, LONGEST_MS);
 			atomic_compare_exchange_strong(&h->ledger.state, &done, WIRE_LEDGER_NONE);
 		}
@@ -180,4 +186,29 @@ void heft_ledger_watch(struct heft_thread *t)
 		return;
 	ask(h, WIRE_LEDGER_NEAR_PEAK);
 	atomic_compare_exchange_strong(&h->ledger.state, &done, WIRE_LEDGER_NONE);
+}
+
+void heft_ledger_before_giving_back(size_t bytes)
+{
+	static _Atomic uint64_t given_back, looked_tsc;
+	struct wire_header *h = heft_own_header();
+	uint32_t pages = h ? atomic_load_explicit(&h->ledger.own_pages, memory_order_relaxed) : 0;
+	uint32_t done = WIRE_LEDGER_DONE;
+	if (LIKELY(!pages) || atomic_fetch_add(&given_back, bytes) + bytes < LOOK_BYTES)
+		return;
+	if (heft_tls_now()->guard || !may_ask(h))
+		return;
+	/* A look takes some microseconds. In LOOK_CYCLES a program cannot touch more than a few MiB. */
+	const uint64_t now = arch_stamp();
+	if (now - atomic_load_explicit(&looked_tsc, memory_order_relaxed) < LOOK_CYCLES)
+		return;
+	atomic_store_explicit(&looked_tsc, now, memory_order_relaxed);
+	const int saved = errno;
+	atomic_store(&given_back, 0);
+	if (own_pages() >= pages &&
+	    atomic_compare_exchange_strong(&h->ledger.own_pages, &pages, 0)) {
+		ask(h, WIRE_LEDGER_GIVING_BACK);
+		atomic_compare_exchange_strong(&h->ledger.state, &done, WIRE_LEDGER_NONE);
+	}
+	errno = saved;
 }

@@ -6,6 +6,9 @@
 
 /* Asks for one before exit handlers run. Returns when it is taken, or not wanted, or nobody answers. */
 HIDDEN void heft_ledger_at_exit(void);
+/* Asks for one if the process is about to give back memory that it has mapped, and has more of its own than at the last
+ * ledger. Right before the call that gives it back. */
+HIDDEN void heft_ledger_before_giving_back(size_t bytes);
 /* Asks for one if the heap has begun to shrink: if the thread's last records are mostly frees. In a hook, before it opens
  * a record. */
 #ifdef HEFT_BLOB

@@ -15,6 +15,7 @@
  * libc maps memory for itself without calling these functions. Of that the library
  * sees one thing: whether the program's break has moved (heft_break_look). */
 #include "capture/hotpath.h"
+#include "capture/ledger_request.h"
 #include "capture/map_calls.h"
 #include "capture/sample.h"
 
@@ -234,6 +235,8 @@ static void mapped(uintptr_t here, void *p, size_t bytes, int prot, int flags)
 				 off_t offset)                                                     \
 	{                                                                                          \
 		heft_resolve_next();                                                               \
+		if ((flags & MAP_FIXED) && recorded())                                             \
+			heft_ledger_before_giving_back(bytes);                                     \
 		void *p = next_mmap ? next_mmap(at, bytes, prot, flags, fd, offset)                \
 				    : (void *)heft_as_libc(sys_call6(SYS_mmap, (long)at,           \
 								     (long)bytes, prot, flags, fd, \
@@ -260,6 +263,8 @@ EXPORT int munmap(void *at, size_t bytes)
 {
 	heft_resolve_next();
 	int on = recorded();
+	if (on)
+		heft_ledger_before_giving_back(bytes);
 	uint64_t before = on ? arch_stamp() : 0;
 	int rc = next_munmap
 			 ? next_munmap(at, bytes)
@@ -292,6 +297,8 @@ EXPORT void *heft_mremap(void *old, size_t old_bytes, size_t bytes, int flags, v
 {
 	heft_resolve_next();
 	int on = recorded();
+	if (on && bytes < old_bytes)
+		heft_ledger_before_giving_back(old_bytes - bytes);
 	uint64_t before = on ? arch_stamp() : 0;
 	void *p = next_mremap
 			  ? next_mremap(old, old_bytes, bytes, flags, to)
@@ -312,9 +319,16 @@ static void advised(uintptr_t here, void *at, size_t bytes, int advice)
 	record(here, &c);
 }
 
+static bool gives_back(int advice)
+{
+	return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
+}
+
 EXPORT int madvise(void *at, size_t bytes, int advice)
 {
 	heft_resolve_next();
+	if (gives_back(advice) && recorded())
+		heft_ledger_before_giving_back(bytes);
 	int rc = next_madvise ? next_madvise(at, bytes, advice)
 			      : (int)heft_as_libc(
 					sys_call4(SYS_madvise, (long)at, (long)bytes, advice, 0));
@@ -395,6 +409,8 @@ long heft_syscall_that_maps(long n, long a, long b, long c, long d, long e, long
 {
 	heft_resolve_next();
 	int on = recorded();
+	if (on && (n == SYS_munmap || (n == SYS_madvise && gives_back((int)c))))
+		heft_ledger_before_giving_back((size_t)b);
 	uint64_t before = on ? arch_stamp() : 0;
 	uintptr_t was = on && n == SYS_brk ? (uintptr_t)sys_break() : 0;
 	long rc = heft_next_syscall(n, a, b, c, d, e, f);

@@ -232,6 +232,7 @@ static void fill(struct wire_session *s, int pid, int forked, uint64_t now)
 	h->version = WIRE_VERSION;
 #ifndef HEFT_BLOB
 	atomic_store(&h->ledger.armed, 1);
+	atomic_store(&h->ledger.own_pages, WIRE_LEDGER_OWN_PAGES);
 #endif
 	h->origin = forked ? WIRE_FROM_FORK : WIRE_FROM_EXEC;
 	h->pid = pid;

@@ -2,6 +2,7 @@
  * not changed; it stands still for an instant. A ledger can be kept in a file, which is a recording without events. */
 #include "cli/cli.h"
 #include "cli/map_events.h"
+#include "cli/map_leaks.h"
 
 #include "hosted/json_writer.h"
 #include "hosted/name_words.h"
@@ -16,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROWS = 6, CALLS = 40, COMMAND_BYTES = 4096, WORDS_MOST = 256 };
+enum { ROWS = 6, CALLS = 40, PLACES = 20, COMMAND_BYTES = 4096, WORDS_MOST = 256 };
 
 struct map_options {
-	bool json, csv, force, events;
+	bool json, csv, force, events, leaks;
 	size_t limit;       /* 0: not given */
 	pid_t pid;          /* only of this process; 0: of all */
 	const char *moment; /* only these ledgers; NULL: all */
@@ -36,6 +37,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_OUTPUT: o->output = value; break;
 	case CLI_OPT_FORCE: o->force = true; break;
 	case CLI_OPT_EVENTS: o->events = true; break;
+	case CLI_OPT_LEAKS: o->leaks = true; break;
 	case CLI_OPT_MOMENT: o->moment = value; break;
 	case CLI_OPT_PID:
 		if (cli_parse_pid(value, &o->pid) < 0)
@@ -66,9 +68,10 @@ static const char *read_command(pid_t pid, char *text, size_t size)
 	return length ? text : NULL;
 }
 
-/* r: of a recording, whose calls are written too; or NULL */
+/* r: of a recording, whose calls are written too; or NULL. leaks: or NULL */
 static int write_json(const struct ledger *ledgers, size_t count, struct trace_reader *r,
-		      const struct map_options *o, struct heft_error *err)
+		      const struct map_leaks *leaks, const struct map_options *o,
+		      struct heft_error *err)
 {
 	const struct map_events_options calls = {
 		.limit = o->limit ? o->limit : SIZE_MAX, .has_pid = o->pid != 0, .pid = o->pid};
@@ -86,6 +89,8 @@ static int write_json(const struct ledger *ledgers, size_t count, struct trace_r
 		json_write_array(&w);
 		json_write_array_end(&w);
 	}
+	if (leaks && !rc)
+		rc = map_leaks_json(&w, leaks);
 	json_write_object_end(&w);
 	putchar('\n');
 	return rc;
@@ -260,7 +265,8 @@ static int show_events(const char *path, struct trace_reader *r, const struct ma
 			err, HEFT_EREFUSED,
 			"%s has no calls that map memory: heft run records them, not sampled",
 			path);
-	return o->json ? write_json(NULL, 0, r, o, err) : map_events_text(stdout, r, &calls, err);
+	return o->json ? write_json(NULL, 0, r, NULL, o, err)
+		       : map_events_text(stdout, r, &calls, err);
 }
 
 static int show_chosen(const char *path, struct trace_reader *r, const struct ledger *chosen,
@@ -268,7 +274,7 @@ static int show_chosen(const char *path, struct trace_reader *r, const struct le
 {
 	const struct trace_contents *c = trace_reader_contents(r);
 	if (o->json && (count || c->mappings))
-		return write_json(chosen, count, r, o, err);
+		return write_json(chosen, count, r, NULL, o, err);
 	if (!c->ledger_count)
 		return heft_fail(
 			err, HEFT_EREFUSED,
@@ -318,13 +324,13 @@ static int show_process(pid_t pid, const struct map_options *o)
 	char command[COMMAND_BYTES];
 	struct heft_error err = {0};
 	struct ledger ledger;
-	int rc = ledger_take(&ledger, pid, &err);
+	int rc = ledger_take(&ledger, pid, NULL, &err);
 	if (rc)
 		return cli_failed(&err, HEFT_EREFUSED);
 	if (o->output) {
 		rc = save(&ledger, o, &err);
 	} else if (o->json) {
-		write_json(&ledger, 1, NULL, o, &err);
+		write_json(&ledger, 1, NULL, NULL, o, &err);
 	} else if (o->csv) {
 		report_ledger_csv(stdout, &ledger, 1);
 	} else {
@@ -333,6 +339,53 @@ static int show_process(pid_t pid, const struct map_options *o)
 	}
 	ledger_fini(&ledger);
 	return rc ? cli_failed(&err, HEFT_EREFUSED) : cli_finish_output(CLI_SUCCESS);
+}
+
+static int show_leaks(pid_t pid, const struct map_options *o)
+{
+	char command[COMMAND_BYTES];
+	struct heft_error err = {0};
+	struct map_leaks leaks;
+	int rc = map_leaks_take(&leaks, pid, &err);
+	if (rc)
+		return cli_failed(&err, HEFT_EREFUSED);
+	if (o->json) {
+		rc = write_json(&leaks.ledger, 1, NULL, &leaks, o, &err);
+	} else {
+		write_text(&leaks.ledger, o, read_command(pid, command, sizeof command));
+		rc = map_leaks_text(stdout, &leaks, o->limit ? o->limit : PLACES,
+				    cli_width(stdout));
+	}
+	map_leaks_fini(&leaks);
+	if (rc)
+		heft_fail(&err, rc, "no memory for the places of lost blocks");
+	return rc ? cli_failed(&err, rc) : cli_finish_output(CLI_SUCCESS);
+}
+
+/* Of a process */
+static int check_process(const struct cli_verb *verb, const struct map_options *o, pid_t pid)
+{
+	if (o->events)
+		return cli_usage_error(verb, "--events is of a recording, not of process %d", pid);
+	if (o->pid || o->moment)
+		return cli_usage_error(verb, "--pid and --moment choose ledgers of a recording");
+	if (o->leaks && (o->csv || o->output))
+		return cli_usage_error(verb, "--leaks prints text or, with --json, JSON");
+	return 0;
+}
+
+/* Of a file */
+static int check_file(const struct cli_verb *verb, const struct map_options *o, const char *path)
+{
+	if (o->output)
+		return cli_usage_error(verb, "-o keeps the ledger of a process, not of '%s'", path);
+	if (o->leaks)
+		return cli_usage_error(
+			verb,
+			"--leaks looks at a process; 'heft report --sort unreachable "
+			"%s' shows what heft run --leaks has found",
+			path);
+	return 0;
 }
 
 int cmd_map(int argc, char **argv)
@@ -352,14 +405,11 @@ int cmd_map(int argc, char **argv)
 		return cli_usage_error(verb, "--json, --csv and -o exclude each other");
 	if (o.events && (o.csv || o.output || o.moment))
 		return cli_usage_error(verb, "--events prints text or, with --json, JSON");
-	if (cli_parse_pid(argv[first], &pid) == 0 && o.events)
-		return cli_usage_error(verb, "--events is of a recording, not of process %d", pid);
-	if ((o.pid || o.moment) && cli_parse_pid(argv[first], &pid) == 0)
-		return cli_usage_error(verb, "--pid and --moment choose ledgers of a recording");
-	if (cli_parse_pid(argv[first], &pid) == 0)
-		return show_process(pid, &o);
-	if (o.output)
-		return cli_usage_error(verb, "-o keeps the ledger of a process, not of '%s'",
-				       argv[first]);
-	return show_file(argv[first], &o);
+	bool process = cli_parse_pid(argv[first], &pid) == 0;
+	rc = process ? check_process(verb, &o, pid) : check_file(verb, &o, argv[first]);
+	if (rc)
+		return rc;
+	if (!process)
+		return show_file(argv[first], &o);
+	return o.leaks ? show_leaks(pid, &o) : show_process(pid, &o);
 }

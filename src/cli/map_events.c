@@ -7,9 +7,9 @@
 #include "hosted/error.h"
 #include "hosted/name_words.h"
 #include "hosted/number_words.h"
-#include "hosted/program_name.h"
 #include "model_json/model_json.h"
 #include "profile/profile_from_trace.h"
+#include "profile/profile_ledgers.h"
 #include "profile/trace_mapped.h"
 
 #include <inttypes.h>
@@ -126,15 +126,6 @@ static const struct profile_frame *user_frame(const struct profile *p, const str
 	return node == PROFILE_NONE ? NULL : &p->stacks.frames[p->stacks.nodes[node].frame];
 }
 
-static void who_words(char *text, size_t size, const struct profile_frame *f)
-{
-	if (f->file && f->line)
-		snprintf(text, size, "%s (%s:%" PRIu32 ")", f->function, path_file(f->file),
-			 f->line);
-	else
-		snprintf(text, size, "%s", f->function);
-}
-
 static void print_line(struct listing *l, const struct trace_mapping *m, int32_t pid)
 {
 	char what[WORDS_BYTES], bytes[WORDS_BYTES], who[512] = "?";
@@ -154,7 +145,7 @@ static void print_line(struct listing *l, const struct trace_mapping *m, int32_t
 	if (l->several)
 		fprintf(l->out, "%7" PRId32 " ", pid);
 	if (f)
-		who_words(who, sizeof who, f);
+		profile_frame_words(who, sizeof who, f);
 	words_print_fit(l->out, who,
 			width > BEFORE_WHO + LEAST_WHO ? width - BEFORE_WHO : LEAST_WHO);
 	putc('\n', l->out);
@@ -238,19 +229,8 @@ int map_events_text(FILE *out, struct trace_reader *r, const struct map_events_o
 static int name_line(const struct listing *l, struct ledger_line *line)
 {
 	const struct profile_site *s = line->site ? site_of(l, line->site - 1) : NULL;
-	const struct profile_frame *f = user_frame(l->p, s);
-	char who[512], name[600];
 	line->site = s ? s->id : 0;
-	if (!f || line->kind != LEDGER_ANONYMOUS)
-		return 0;
-	who_words(who, sizeof who, f);
-	snprintf(name, sizeof name, "mapped by %s", who);
-	char *copy = strdup(name);
-	if (!copy)
-		return HEFT_ENOMEM;
-	free(line->name);
-	line->name = copy;
-	return 0;
+	return s ? profile_name_mapped(l->p, s->node, line) : 0;
 }
 
 int map_events_name_lines(struct ledger *ledgers, size_t count, struct trace_reader *r,

@@ -267,8 +267,8 @@ int record_verb_run(struct record_verb *r, struct recorder_result *result, struc
 	}
 	r->o.set = &r->server.set;
 	r->o.keep_ended = serve_options_wanted(&r->serve);
-	if (!r->no_ledger || r->o.leaks || r->o.ledger_every_ns)
-		r->o.take_ledger = record_take_ledger;
+	r->o.take_ledger = record_take_ledger;
+	r->o.no_ledgers = r->no_ledger && !r->o.leaks && !r->o.ledger_every_ns;
 	r->o.ready = begin_to_serve;
 	r->o.ended = report_and_linger;
 	r->o.ready_ctx = r;

@@ -355,7 +355,7 @@ static char *ledger(void *ctx, size_t width, struct heft_error *err)
 		heft_fail(err, HEFT_ENOTFOUND, "the process does not run any more");
 		return NULL;
 	}
-	if (ledger_take(&l, place.pid, err))
+	if (ledger_take(&l, place.pid, NULL, err))
 		return NULL;
 	FILE *out = open_memstream(&text, &size);
 	const struct report_ledger_options options = {.limit = LEDGER_ROWS, .width = width};

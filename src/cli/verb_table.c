@@ -344,8 +344,12 @@ static const struct cli_option top_options[] = {
 static const struct cli_option map_options[] = {
 	{CLI_OPT_EVENTS, "events", 0, CLI_NO_ARG, NULL,
 	 "list the calls of a recorded program that mapped memory", false},
+	{CLI_OPT_LEAKS, "leaks", 0, CLI_NO_ARG, NULL,
+	 "also look which blocks of the process nothing leads to; it stands still meanwhile",
+	 false},
 	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N",
-	 "show N lines of each section (default: 6), or N calls (default: 40)", false},
+	 "show N lines of each section (default: 6), N calls (40) or N places of leaks (20)",
+	 false},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
 	 "keep the ledger of a process in FILE, which heft map shows later", false},
 	{CLI_OPT_PID, "pid", 0, CLI_ARG, "PID", "of a recording: only this process", false},

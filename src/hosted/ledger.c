@@ -87,6 +87,7 @@ void ledger_join(struct ledger *l)
 		ledger_bytes_add(&same->bytes, &line->bytes);
 		same->blocks += line->blocks;
 		free(line->name);
+		free(line->maker);
 	}
 	l->count = count;
 }
@@ -108,9 +109,12 @@ int ledger_copy(struct ledger *to, const struct ledger *from)
 	for (size_t i = 0; i < from->count && fine; i++) {
 		struct ledger_line line = from->items[i];
 		line.name = strdup(line.name);
-		fine = line.name && vector_push(to, line);
-		if (!fine)
+		line.maker = line.maker ? strdup(line.maker) : NULL;
+		fine = line.name && !line.maker == !from->items[i].maker && vector_push(to, line);
+		if (!fine) {
 			free(line.name);
+			free(line.maker);
+		}
 	}
 	if (!fine)
 		ledger_fini(to);
@@ -144,7 +148,9 @@ void ledger_sort(struct ledger *l)
 
 void ledger_fini(struct ledger *l)
 {
-	for (size_t i = 0; i < l->count; i++)
+	for (size_t i = 0; i < l->count; i++) {
 		free(l->items[i].name);
+		free(l->items[i].maker);
+	}
 	vector_free(l);
 }

@@ -58,6 +58,8 @@ static inline void ledger_bytes_add(struct ledger_bytes *sum, const struct ledge
 struct ledger_line {
 	enum ledger_kind kind;
 	char *name; /* owned; it may hold names that the program chose */
+	/* Who has mapped it, in words ("pool_grow (arena.cc:12)"), owned; NULL: not known. Only in reports. */
+	char *maker;
 	struct ledger_bytes bytes;
 	uint64_t blocks; /* that the line is about; 0: it is not about blocks */
 	/* Of a call that mapped this memory, plus 1: a number of the recording, and in reports one of theirs. Of anonymous
@@ -99,13 +101,14 @@ struct ledger_request {
 		*look; /* what a look at its heap tells goes there (hosted/heap_look.h); or NULL */
 	bool leaks;    /* look however long it takes */
 	bool at_once;  /* not now is never: it is not tried again */
+	bool waits;    /* until all was looked up in its memory, which it is about to give back */
 	void *ctx;
 	/* While the process stands still: finds out which blocks it has. Fills all but the list. HEFT_ENOMEM. */
 	int (*begin)(void *ctx, struct ledger_blocks *blocks, struct heft_error *err);
 	/* After that: hands over every block of that moment, in order of address, as often as it is asked. There may be
 	 * millions: they are not copied. */
 	void (*each_block)(void *ctx, ledger_block_fn *fn, void *fn_ctx);
-	/* A process that waits may go on. One that exits waits until all was looked up. Not called after a failure. */
+	/* A process that asked may go on: after the pause, or when all was looked up (waits). Not called after a failure. */
 	void (*release)(void *ctx);
 	/* Now and then: whoever waits for the caller sees that something is done. */
 	void (*step)(void *ctx);

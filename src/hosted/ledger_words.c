@@ -65,6 +65,15 @@ const char *ledger_line_name(const struct ledger_line *line)
 	return module && line->name[0] == '/' ? path_file(line->name) : line->name;
 }
 
+const char *ledger_line_words(const struct ledger_line *line, char text[LEDGER_LINE_WORDS])
+{
+	const char *name = ledger_line_name(line);
+	if (!line->maker || line->kind == LEDGER_ANONYMOUS)
+		return name;
+	snprintf(text, LEDGER_LINE_WORDS, "%.280s, mapped by %.280s", name, line->maker);
+	return text;
+}
+
 const char *ledger_line_behind(const struct ledger_line *line, char text[LEDGER_BEHIND])
 {
 	*text = 0;

@@ -20,9 +20,11 @@ size_t ledger_section_of(enum ledger_kind kind);
 /* Of a section's lines that are resident */
 uint64_t ledger_section_bytes(const struct ledger *l, size_t section);
 
-enum { LEDGER_BEHIND = 48 };
+enum { LEDGER_BEHIND = 48, LEDGER_LINE_WORDS = 600 };
 /* What a line is called: of modules the file's name alone. */
 const char *ledger_line_name(const struct ledger_line *line);
+/* The same with who has mapped it, if the name does not say that. */
+const char *ledger_line_words(const struct ledger_line *line, char text[LEDGER_LINE_WORDS]);
 /* What stands behind that name: ", private", ": 12 blocks", or nothing. */
 const char *ledger_line_behind(const struct ledger_line *line, char text[LEDGER_BEHIND]);
 

@@ -1,5 +1,6 @@
-/* A look at the heap of a recorded process (heap_look_take.h), while it stands still: gathers its live blocks, those that
- * glibc has and nobody recorded, its free memory, its roots and registers, and hands them to heap_scan.
+/* A look at the heap of a process (heap_look_take.h), while it stands still: gathers its live blocks, those that
+ * glibc has and nobody recorded, its free memory, its roots and registers, and hands them to heap_scan. Of a process that
+ * nobody records, all blocks are of the second kind.
  *
  * Reading all of a heap takes about a second for a GiB. So it is estimated first how long it will take: unless
  * somebody asked for it, it must stay below 100 ms, or 1 % of the time that the process has run. Pages that were never
@@ -79,6 +80,11 @@ static void add_block(struct gathered *g, uint64_t at, uint64_t bytes, uint64_t 
 		g->no_memory = true;
 }
 
+static void add_unknown(struct gathered *g, const struct heap_block *b)
+{
+	add_block(g, b->at, b->bytes, 0, b->site);
+}
+
 /* Both lists are in order. */
 static void merge_blocks(struct gathered *g)
 {
@@ -91,17 +97,23 @@ static void merge_blocks(struct gathered *g)
 	for (size_t i = 0; i < known->count && !g->no_memory; i++) {
 		const struct ledger_block *b = &known->items[i];
 		for (; k < g->unknown.count && g->unknown.items[k].at < b->address; k++)
-			add_block(g, g->unknown.items[k].at, g->unknown.items[k].bytes, 0,
-				  HEAP_NO_SITE);
+			add_unknown(g, &g->unknown.items[k]);
 		if (is_possible(b))
 			add_block(g, b->address, b->size_bytes, b->usable_bytes - b->size_bytes,
 				  b->site);
 	}
 	for (; k < g->unknown.count && !g->no_memory; k++)
-		add_block(g, g->unknown.items[k].at, g->unknown.items[k].bytes, 0, HEAP_NO_SITE);
+		add_unknown(g, &g->unknown.items[k]);
 }
 
 /* ---- chunks of glibc's heap */
+
+static uint32_t site_of_size(uint64_t bytes)
+{
+	uint64_t class = bytes / 16;
+	return class < HEAP_SIZES ? (uint32_t)class
+				  : HEAP_SIZES + 63 - (uint32_t)__builtin_clzll(bytes);
+}
 
 static void see_block(void *ctx, uint64_t at, uint64_t bytes)
 {
@@ -113,8 +125,9 @@ static void see_block(void *ctx, uint64_t at, uint64_t bytes)
 		g->cursor++;
 		return;
 	}
+	uint32_t site = g->view->request ? HEAP_NO_SITE : site_of_size(bytes);
 	if (at < ADDRESS_MOST && bytes < ADDRESS_MOST - at &&
-	    !vector_push(&g->unknown, (struct heap_block){at, bytes, 0, HEAP_NO_SITE}))
+	    !vector_push(&g->unknown, (struct heap_block){at, bytes, 0, site}))
 		g->no_memory = true;
 }
 
@@ -165,6 +178,26 @@ static bool read_chunks(struct gathered *g)
 		qsort(g->unknown.items, g->unknown.count, sizeof *g->unknown.items,
 		      by_block_address);
 	return !totals.incomplete && !g->no_memory;
+}
+
+/* Of a process that nobody records glibc knows which blocks are in use. */
+static int read_unrecorded(struct gathered *g, struct heft_error *err)
+{
+	const int pid = (int)g->t->pid;
+	if (!g->t->heap)
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"heft knows the blocks of a running process only from glibc's heap, "
+			"and cannot read that of process %d (%.*s)\n'heft attach --leaks %d' "
+			"records what it allocates from now on, and looks when it leaves",
+			pid, (int)strcspn(g->t->no_heap.message, "\n"), g->t->no_heap.message, pid);
+	if (!read_chunks(g) && !g->no_memory)
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"heft could not follow the heap of process %d to its end: it is "
+			"damaged, or one of its threads is in the middle of malloc\nTry again",
+			pid);
+	return 0;
 }
 
 /* ---- how long it would take */
@@ -234,10 +267,16 @@ static void show_life(void *ctx)
 static int look(struct gathered *g, bool always, struct heap_look *out, struct heft_error *err)
 {
 	char note[HEAP_LOOK_NOTE];
-	struct heap_input in = {
-		.pages = &g->t->pages, .read = read_memory, .step = show_life, .ctx = g->view};
+	const bool recorded = g->view->request != NULL;
+	struct heap_input in = {.pages = &g->t->pages,
+				.read = read_memory,
+				.step = recorded ? show_life : NULL,
+				.ctx = g->view};
+	int rc = recorded ? 0 : read_unrecorded(g, err);
+	if (rc)
+		return rc;
 	out->note[0] = 0;
-	in.parts = choose_parts(g, always, out);
+	in.parts = recorded ? choose_parts(g, always, out) : HEAP_REACHABLE;
 	memcpy(note, out->note, sizeof note);
 	if (in.parts & HEAP_FRAGMENTED) {
 		in.free_known = read_chunks(g);
@@ -246,7 +285,8 @@ static int look(struct gathered *g, bool always, struct heap_look *out, struct h
 	merge_blocks(g);
 	if (in.parts & HEAP_REACHABLE)
 		gather_registers(g);
-	int rc = g->no_memory ? heft_fail(err, HEFT_ENOMEM, "no memory for a look at the heap") : 0;
+	if (g->no_memory)
+		rc = heft_fail(err, HEFT_ENOMEM, "no memory for a look at the heap");
 	if (!rc && (in.parts & HEAP_REACHABLE))
 		rc = heap_roots(g->t, &g->roots, err);
 	if (rc)
@@ -276,6 +316,8 @@ int heap_look_take(void *ctx, struct ledger_view *view)
 	if (rc) {
 		heap_look_fini(order->look);
 		memset(order->look, 0, sizeof *order->look);
+		if (order->err)
+			*order->err = err;
 		snprintf(order->look->note, sizeof order->look->note,
 			 "heft could not look at the heap of process %d: %.150s",
 			 (int)view->taking->pid, err.message);

@@ -87,7 +87,6 @@ void ledger_heap_open(struct ledger_taking *t)
 {
 	const struct target_memory memory = {read_memory, &t->modules};
 	const struct older_reading reading = {.limit_ns = FIRST_LIMIT_MS * MS};
-	struct heft_error ignored;
 	char path[64];
 	ssize_t module = find_allocator(t);
 	if (module < 0)
@@ -95,7 +94,7 @@ void ledger_heap_open(struct ledger_taking *t)
 	const struct target_module *m = &t->modules.items[module];
 	snprintf(path, sizeof path, "/proc/%d/pagemap", t->pid);
 	int pages = open(path, O_RDONLY | O_CLOEXEC);
-	if (!older_open(&t->heap, &memory, &m->image, &t->modules.maps, pages, &ignored)) {
+	if (!older_open(&t->heap, &memory, &m->image, &t->modules.maps, pages, &t->no_heap)) {
 		if (t->request && t->request->all_known) /* one reading is enough, in the pause */
 			return;
 		older_read(t->heap, &reading, &t->totals);
@@ -163,9 +162,11 @@ void ledger_heap_read_still(struct ledger_taking *t)
 	uint64_t least_us = exits ? EXIT_LEAST_US : STILL_LEAST_US;
 	uint64_t us_a_gib = exits ? EXIT_US_A_GIB : STILL_US_A_GIB;
 	uint64_t most_ns = least_us * 1000 + (resident >> 20) * (us_a_gib * 1000 >> 10);
-	if (t->heap_took_ns > most_ns)
+	/* Who wants to know what a process has lost waits for it. */
+	bool asked = t->look && !t->request;
+	if (t->heap_took_ns > most_ns && !asked)
 		return;
-	read_heap(t, true, t->request ? most_ns : 2 * most_ns);
+	read_heap(t, true, asked ? RUNNING_LIMIT_MS * MS : t->request ? most_ns : 2 * most_ns);
 	t->heap_was_still = !t->totals.incomplete;
 	t->only_extents = t->request && !t->heap_was_still;
 	if (t->only_extents)

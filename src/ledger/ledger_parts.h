@@ -5,6 +5,7 @@
 #include "attach/older_blocks.h"
 #include "attach/stop.h"
 #include "attach/target_modules.h"
+#include "hosted/error.h"
 #include "hosted/name_pool.h"
 #include "ledger/ledger_pages.h"
 #include "ledger/ledger_spans.h"
@@ -24,9 +25,10 @@ struct ledger_taking {
 	const struct ledger_look *look;       /* or NULL */
 	/* From before the pause */
 	struct target_modules modules;
-	struct older_heap *heap; /* glibc's; NULL: it has another allocator, or cannot be read */
-	const char *allocator;   /* the file of another allocator than libc's; NULL: none */
-	uint64_t heap_took_ns;   /* how long it took to read the heap while the program ran */
+	struct older_heap *heap;   /* glibc's; NULL: it has another allocator, or cannot be read */
+	struct heft_error no_heap; /* why it cannot */
+	const char *allocator;     /* the file of another allocator than libc's; NULL: none */
+	uint64_t heap_took_ns;     /* how long it took to read the heap while the program ran */
 	/* From the pause */
 	struct ledger_pages pages;
 	VECTOR(char) maps_text;

@@ -153,7 +153,7 @@ static int claim(struct ledger_taking *t, struct heft_error *err)
 static int read_stopped(struct ledger_taking *t, struct heft_error *err)
 {
 	int rc = t->request ? t->request->begin(t->request->ctx, &t->blocks, err) : 0;
-	if (!rc && t->look)
+	if (!rc && t->look && t->request)
 		rc = ledger_recorded_list(t, err);
 	if (!rc)
 		rc = read_maps_text(t, err);
@@ -351,7 +351,7 @@ static int take(struct ledger_taking *t, struct ledger *l, struct heft_error *er
 	rc = read_in_pause(t, l, err);
 	if (rc)
 		return rc;
-	if (t->request && t->request->moment != LEDGER_EXIT)
+	if (t->request && !t->request->waits)
 		t->request->release(t->request->ctx);
 	l->time_ns = ledger_age_ns(t->pid);
 	if (!t->look)
@@ -361,7 +361,7 @@ static int take(struct ledger_taking *t, struct ledger *l, struct heft_error *er
 	read_beside(t, l);
 	if (!t->look)
 		rc = claim(t, err);
-	if (t->request && t->request->moment == LEDGER_EXIT)
+	if (t->request && t->request->waits)
 		t->request->release(t->request->ctx);
 	if (!rc)
 		rc = make_lines(t, l, err);
@@ -415,9 +415,9 @@ static int run(struct task *task)
 	return rc;
 }
 
-int ledger_take(struct ledger *l, pid_t pid, struct heft_error *err)
+int ledger_take(struct ledger *l, pid_t pid, const struct ledger_look *look, struct heft_error *err)
 {
-	struct task task = {.ledger = l, .pid = pid, .err = err};
+	struct task task = {.ledger = l, .pid = pid, .look = look, .err = err};
 	return run(&task);
 }
 

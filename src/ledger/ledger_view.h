@@ -1,4 +1,4 @@
-/* A recorded process that stands still: what whoever looks into its memory finds. All of it is valid during the look. */
+/* A process that stands still: what whoever looks into its memory finds. All of it is valid during the look. */
 #ifndef HEFT_LEDGER_LEDGER_VIEW_H
 #define HEFT_LEDGER_LEDGER_VIEW_H
 
@@ -9,9 +9,10 @@
 struct ledger_taking;
 
 struct ledger_view {
-	const struct ledger_request *request;
-	const struct ledger_blocks *blocks;   /* live ones, in order of address */
-	const struct target_maps *maps;       /* of this moment */
+	const struct ledger_request
+		*request;                   /* NULL: nobody records it, and it has no blocks here */
+	const struct ledger_blocks *blocks; /* live ones, in order of address */
+	const struct target_maps *maps;     /* of this moment */
 	const struct target_modules *modules; /* of a moment before */
 	struct ledger_pages *pages;           /* that are in memory */
 	const struct stop_thread *threads;    /* with registers, unless one is late */

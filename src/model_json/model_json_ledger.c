@@ -12,6 +12,8 @@ void model_json_ledger_line(struct json_writer *w, const struct ledger_line *lin
 	json_write_key_uint(w, "virtual_bytes", line->bytes.mapped);
 	if (line->blocks)
 		json_write_key_uint(w, "blocks", line->blocks);
+	if (line->maker)
+		json_write_key_string(w, "maker", line->maker);
 	if (line->site)
 		json_write_key_uint(w, "site", line->site);
 }

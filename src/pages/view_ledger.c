@@ -41,8 +41,8 @@ static struct pruning pruning_for(uint32_t count, uint32_t entries)
 
 static void write_line(struct json_writer *w, const struct ledger_line *line)
 {
-	char words[600], text[LEDGER_BEHIND];
-	snprintf(words, sizeof words, "%.500s%s", ledger_line_name(line),
+	char words[LEDGER_LINE_WORDS + LEDGER_BEHIND], name[LEDGER_LINE_WORDS], text[LEDGER_BEHIND];
+	snprintf(words, sizeof words, "%s%s", ledger_line_words(line, name),
 		 ledger_line_behind(line, text));
 	json_write_object(w);
 	model_json_ledger_line(w, line);

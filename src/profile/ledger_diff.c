@@ -1,5 +1,6 @@
 /* Compares ledgers (ledger_diff.h). A line is the same on both sides if its kind and its name are; of a module the
- * file's name counts, because a program that was built again often stands elsewhere. Both lists are sorted and merged,
+ * file's name counts, because a program that was built again often stands elsewhere, and of memory that a call has
+ * mapped the function and the file, because that call may stand in another line of it. Both lists are sorted and merged,
  * so that a hostile recording with many lines costs no more than sorting them. */
 #include "profile/ledger_diff.h"
 
@@ -9,11 +10,25 @@
 #include <math.h>
 #include <string.h>
 
+/* How much of "mapped by pool_grow (arena.cc:12)" stays the same when the file changes. */
+static size_t lasting_length(const struct ledger_line *line, const char *name)
+{
+	size_t length = strlen(name);
+	const char *colon = strrchr(name, ':');
+	if (line->kind != LEDGER_ANONYMOUS || !colon || !length || name[length - 1] != ')' ||
+	    strspn(colon + 1, "0123456789") != length - 2 - (size_t)(colon - name))
+		return length;
+	return (size_t)(colon - name);
+}
+
 static int by_identity(const struct ledger_line *x, const struct ledger_line *y)
 {
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	return strcmp(ledger_line_name(x), ledger_line_name(y));
+	const char *a = ledger_line_name(x), *b = ledger_line_name(y);
+	size_t p = lasting_length(x, a), q = lasting_length(y, b);
+	int order = memcmp(a, b, p < q ? p : q);
+	return order ? order : (p > q) - (p < q);
 }
 
 static int by_name(const void *a, const void *b)

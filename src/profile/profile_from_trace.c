@@ -103,9 +103,6 @@ static int load_ledgers(struct load *l)
 		if (profile_ledger_process(p, &l->c->ledgers[i]) == PROFILE_NONE)
 			continue;
 		rc = ledger_copy(&p->ledgers[p->ledger_count], &l->c->ledgers[i]);
-		/* Sites that map memory are not in every profile. */
-		for (size_t k = 0; !rc && k < p->ledgers[p->ledger_count].count; k++)
-			p->ledgers[p->ledger_count].items[k].site = 0;
 		p->ledger_count += !rc;
 	}
 	return rc;
@@ -130,7 +127,8 @@ static int load_errors(struct load *l)
 static int name_user_frames(struct load *l)
 {
 	user_frame_find_machinery(l->p);
-	return l->sel->numbers_only ? 0 : missing_symbols_note(l->p);
+	int rc = profile_name_ledgers(l->p); /* their sites are nodes by now (trace_load_sites) */
+	return rc || l->sel->numbers_only ? rc : missing_symbols_note(l->p);
 }
 
 static int load_process_totals(struct load *l)

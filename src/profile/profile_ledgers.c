@@ -3,6 +3,14 @@
  * are not added: the number of all is that of the largest. */
 #include "profile/profile_ledgers.h"
 
+#include "hosted/error.h"
+#include "hosted/program_name.h"
+#include "profile/user_frame.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 uint32_t profile_ledger_process(const struct profile *p, const struct ledger *l)
 {
 	uint32_t found = PROFILE_NONE;
@@ -15,6 +23,52 @@ uint32_t profile_ledger_process(const struct profile *p, const struct ledger *l)
 			found = i;
 	}
 	return found;
+}
+
+void profile_frame_words(char *text, size_t size, const struct profile_frame *f)
+{
+	if (f->file && f->line)
+		snprintf(text, size, "%s (%s:%" PRIu32 ")", f->function, path_file(f->file),
+			 f->line);
+	else
+		snprintf(text, size, "%s", f->function);
+}
+
+int profile_name_mapped(const struct profile *p, uint32_t node, struct ledger_line *line)
+{
+	char who[512], name[600];
+	uint32_t user = node < p->stacks.node_count ? profile_first_user_node(p, node)
+						    : PROFILE_NONE;
+	if (user == PROFILE_NONE || line->maker)
+		return 0;
+	profile_frame_words(who, sizeof who, &p->stacks.frames[p->stacks.nodes[user].frame]);
+	line->maker = strdup(who);
+	if (!line->maker || line->kind != LEDGER_ANONYMOUS)
+		return line->maker ? 0 : HEFT_ENOMEM;
+	snprintf(name, sizeof name, "mapped by %s", who);
+	char *copy = strdup(name);
+	if (!copy)
+		return HEFT_ENOMEM;
+	free(line->name);
+	line->name = copy;
+	return 0;
+}
+
+int profile_name_ledgers(struct profile *p)
+{
+	int rc = 0;
+	for (uint32_t i = 0; i < p->ledger_count; i++) {
+		struct ledger *l = &p->ledgers[i];
+		for (size_t k = 0; k < l->count; k++) {
+			uint32_t node = l->items[k].site - 1;
+			if (l->items[k].site && !rc)
+				rc = profile_name_mapped(p, node, &l->items[k]);
+			l->items[k].site = 0;
+		}
+		ledger_join(l);
+		ledger_sort(l);
+	}
+	return rc;
 }
 
 static void add_line(struct profile_resident *r, const struct ledger_line *line)

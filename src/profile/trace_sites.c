@@ -44,6 +44,31 @@ static size_t want_stack(const struct trace_contents *c, uint32_t node, bool *wa
 	return added;
 }
 
+/* Calls that mapped memory of which a ledger has a line: it is named by their stacks. */
+static void want_makers(const struct load *l, bool *nodes)
+{
+	for (uint32_t i = 0; i < l->p->ledger_count && !l->sel->numbers_only; i++)
+		for (size_t k = 0; k < l->p->ledgers[i].count; k++) {
+			uint32_t site = l->p->ledgers[i].items[k].site;
+			if (site && site <= l->c->site_count)
+				want_stack(l->c, l->c->sites[site - 1].node, nodes);
+		}
+}
+
+/* From here on a line has the node of the profile, plus 1, in place of the recording's site. */
+static void find_makers(struct load *l, const uint32_t *nodes)
+{
+	for (uint32_t i = 0; i < l->p->ledger_count; i++)
+		for (size_t k = 0; k < l->p->ledgers[i].count; k++) {
+			uint32_t *site = &l->p->ledgers[i].items[k].site;
+			uint32_t at = *site && *site <= l->c->site_count
+					      ? l->c->sites[*site - 1].node
+					      : UINT32_MAX;
+			uint32_t node = at < l->c->node_count ? nodes[at] : PROFILE_NONE;
+			*site = node == PROFILE_NONE ? 0 : node + 1;
+		}
+}
+
 /* How many sites the tally has: the recording's, or those apart by process. */
 static uint32_t count_sites(const struct load *l)
 {
@@ -374,7 +399,11 @@ int trace_load_sites(struct load *l)
 	if (rc == 0 && behaves)
 		trace_behaviour_want(l->c, l->c->tally, w.sites, w.wanted);
 	if (rc == 0)
+		want_makers(l, w.wanted);
+	if (rc == 0)
 		rc = load_stacks(l, w.wanted, w.nodes, w.calls);
+	if (rc == 0)
+		find_makers(l, w.nodes);
 	if (rc == 0)
 		rc = add_sites(l, &w);
 	if (rc == 0) {

@@ -36,8 +36,10 @@ struct recorded_process {
 		uint64_t asked_ns;              /* since when it waits; 0: it does not */
 		uint64_t spent_ns;              /* on ledgers */
 		uint64_t live_bytes, rss_bytes; /* at the last one */
+		uint64_t own_bytes;             /* of these in no file and not shared */
 		uint64_t due_ns;                /* of the next one by the clock */
 		uint32_t taken;                 /* or tried */
+		uint32_t answered;              /* the last look that was wanted and taken */
 		bool armed;                     /* it watches for the end of a peak */
 	} ledgers;
 };

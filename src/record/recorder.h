@@ -116,6 +116,7 @@ struct recorder_options {
 	/* Takes a ledger of a recorded process (hosted/ledger.h). How is not known here. NULL: none is taken. */
 	int (*take_ledger)(struct ledger *l, const struct ledger_request *request,
 			   struct heft_error *err);
+	bool no_ledgers;          /* none but those that somebody asks for */
 	bool all_ledgers;         /* of every process, however many there are */
 	uint64_t ledger_every_ns; /* 0: now and then, while the heap grows */
 	bool leaks; /* look for leaks in any process with a ledger, however long it takes */

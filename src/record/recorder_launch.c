@@ -102,7 +102,7 @@ int recorder_open(struct recorder *r, struct heft_error *err)
 	}
 	trace_writer_write_apart(r->writer);
 	drain_init(&r->drain, r->writer);
-	r->drain.keeps_mapped = r->o->take_ledger != NULL;
+	r->drain.keeps_mapped = r->o->take_ledger && !r->o->no_ledgers;
 	r->samples_to = (struct sampled_output){&r->drain.stacks, &r->drain.clock, r->writer};
 	return 0;
 }

@@ -8,12 +8,15 @@
  * here in the next round. All before the exit cost a process at most a hundredth of its time, but for the first one, since
  * a short program has only one peak.
  *
+ * Memory that is not malloc's has a peak, too. A process that is about to give back what it has mapped asks, if it has more
+ * memory of its own than at the last ledger.
+ *
  * A process that never frees much, and is killed, is looked at now and then while it grows. So there is a last one of it.
  *
  * By default all processes together share a hundredth of the recording's time, after the first few. The command itself always
  * gets its last one.
  *
- * A heap that never had 1 MiB is not worth a stop. What is wrong with a ledger is a note in the recording and nothing
+ * A heap that never had 1 MiB is not worth a stop, if the process does not have 8 MiB of its own. What is wrong with a ledger is a note in the recording and nothing
  * else. */
 #include "record/recorder_parts.h"
 
@@ -41,12 +44,18 @@ enum {
 	SHARE = 100,    /* of its time: 1/100 */
 	FIRST_FEW = 16, /* of a recording, of whatever processes */
 };
+#define LEAST_OWN_BYTES (UINT64_C(4096) * WIRE_LEDGER_OWN_PAGES)
 #define FIRST_DUE_NS UINT64_C(1000000000)
 #define COST_NS UINT64_C(2000000) /* about what one takes, and for each MiB in memory: */
 #define COST_NS_A_MIB UINT64_C(25000)
 #define COST_NS_A_BLOCK UINT64_C(40)
 #define FIRST_COST_NS UINT64_C(20000000) /* the first may take so much of a short life */
 #define REFUSAL_NS UINT64_C(1000000)     /* it asked for nothing */
+
+static bool takes_by_itself(const struct recorder *r)
+{
+	return r->o->take_ledger && !r->o->no_ledgers;
+}
 
 static void make_file(struct recorder *r, const char *name)
 {
@@ -57,7 +66,7 @@ static void make_file(struct recorder *r, const char *name)
 
 void recorder_offer_ledgers(struct recorder *r)
 {
-	if (!r->o->take_ledger || r->o->sample_bytes || mkfifoat(r->dir.fd, WIRE_BELL_NAME, 0600))
+	if (!takes_by_itself(r) || r->o->sample_bytes || mkfifoat(r->dir.fd, WIRE_BELL_NAME, 0600))
 		return;
 	/* Root's programs may drop their privileges. */
 	fchmodat(r->dir.fd, WIRE_BELL_NAME, geteuid() ? 0600 : 0622, 0);
@@ -228,7 +237,14 @@ static void note_refusal(struct recorder *r, struct process *p, enum ledger_mome
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
 }
 
-static void take(struct recorder *r, struct process *p, enum ledger_moment moment)
+/* How one is to be taken */
+struct ledger_order {
+	enum ledger_moment moment;
+	bool leaks, at_once, waits; /* as in struct ledger_request */
+};
+
+/* Whether there was a look, too. */
+static bool take_with(struct recorder *r, struct process *p, struct ledger_order order)
 {
 	struct taking t = {.r = r, .p = p};
 	struct heft_error err = {0};
@@ -236,11 +252,12 @@ static void take(struct recorder *r, struct process *p, enum ledger_moment momen
 	struct heap_look look = {0};
 	const struct ledger_request request = {
 		.pid = p->seen_pid,
-		.moment = moment,
+		.moment = order.moment,
 		.all_known = !p->attached && !p->child,
-		.at_once = moment != LEDGER_REQUEST,
-		.look = r->o->leaks ? &look : NULL,
-		.leaks = r->o->leaks,
+		.at_once = order.at_once,
+		.waits = order.waits,
+		.look = order.leaks ? &look : NULL,
+		.leaks = order.leaks,
 		.ctx = &t,
 		.begin = begin_blocks,
 		.each_block = each_block,
@@ -250,20 +267,22 @@ static void take(struct recorder *r, struct process *p, enum ledger_moment momen
 	uint64_t began = drain_now_ns(&r->drain);
 	if (!p->seen_pid) {
 		heft_fail(&err, HEFT_EREFUSED, "its number is not known here");
-		note_refusal(r, p, moment, &err);
+		note_refusal(r, p, order.moment, &err);
 	} else if (!r->o->take_ledger(&l, &request, &err)) {
 		l.time_ns = t.time_ns;
 		l.share_of_peak = t.share;
 		trace_writer_ledger(r->writer, &l, p->index);
 		recorded(p)->ledgers.live_bytes = recorded(p)->reorder.live_bytes;
 		recorded(p)->ledgers.rss_bytes = l.rss_bytes;
+		recorded(p)->ledgers.own_bytes = ledger_sum(&l).own;
 		ledger_fini(&l);
 		look.time_ns = t.time_ns;
 		if (look.parts || look.note[0])
 			trace_writer_look(r->writer, &look, p->index);
 	} else {
-		note_refusal(r, p, moment, &err);
+		note_refusal(r, p, order.moment, &err);
 	}
+	bool looked = look.parts != 0;
 	heap_look_fini(&look);
 	vector_free(&t.late);
 	uint64_t took = drain_now_ns(&r->drain) - began;
@@ -271,6 +290,32 @@ static void take(struct recorder *r, struct process *p, enum ledger_moment momen
 	r->books.spent_ns += took;
 	r->books.taken++;
 	recorded(p)->ledgers.taken++;
+	return looked;
+}
+
+static void take(struct recorder *r, struct process *p, enum ledger_moment moment)
+{
+	take_with(r, p,
+		  (struct ledger_order){.moment = moment,
+					.leaks = r->o->leaks,
+					.at_once = moment != LEDGER_REQUEST});
+}
+
+/* Somebody wants to know now what the process has lost, and reads the recording then. */
+static void take_wanted(struct recorder *r, struct process *p)
+{
+	struct wire_ledger *l = &p->view.session.header->ledger;
+	uint32_t wanted = atomic_load(&l->wanted);
+	const struct ledger_order order = {.moment = LEDGER_INTERVAL, .leaks = true};
+	if (wanted == recorded(p)->ledgers.answered)
+		return;
+	recorded(p)->ledgers.answered = wanted;
+	if (!r->full && r->o->take_ledger && take_with(r, p, order)) {
+		drain_flush(&r->drain);
+		trace_writer_flush(r->writer);
+		atomic_store(&l->looked, wanted);
+	}
+	atomic_store(&l->answered, wanted);
 }
 
 /* A thread that waits until heft holds what it executes. If it is in vfork it cannot be stopped, and heft would wait for it while
@@ -283,9 +328,11 @@ static bool executes(const struct process *p)
 	return false;
 }
 
+/* A heap, or much memory that is not malloc's */
 static bool is_worth(const struct recorder *r, const struct process *p)
 {
-	return r->o->leaks || recorded(p)->reorder.peak_bytes >= LEAST_BYTES;
+	return r->o->leaks || recorded(p)->reorder.peak_bytes >= LEAST_BYTES ||
+	       p->entry.rss.anonymous_bytes >= LEAST_OWN_BYTES;
 }
 
 static bool is_exact(const struct process *p)
@@ -337,6 +384,19 @@ static bool is_near_new_peak(const struct process *p)
 	       b->live_bytes >= b->peak_bytes - b->peak_bytes / NEAR;
 }
 
+/* From how much memory of its own on a process asks before it gives some back. */
+static void watch_own(struct recorder *r, struct process *p, uint64_t now)
+{
+	struct wire_ledger *l = &p->view.session.header->ledger;
+	struct recorded_ledgers *known = &recorded(p)->ledgers;
+	uint64_t bytes = known->own_bytes + known->own_bytes / HIGHER, pages = 0;
+	if (is_affordable(p, now) && is_granted(r, p, now))
+		pages = (bytes > LEAST_OWN_BYTES ? bytes : LEAST_OWN_BYTES) / 4096;
+	if (pages <= UINT32_MAX &&
+	    pages != atomic_load_explicit(&l->own_pages, memory_order_relaxed))
+		atomic_store(&l->own_pages, (uint32_t)pages);
+}
+
 /* The process watches while it is armed. Where it makes few calls it is seen here that its heap shrinks. */
 static void watch_peak(struct recorder *r, struct process *p, uint64_t now)
 {
@@ -375,19 +435,37 @@ static void take_due(struct recorder *r, struct process *p, uint64_t now)
 
 /* ---- who asks */
 
+static bool is_wanted(const struct process *p, uint32_t moment, uint64_t now)
+{
+	switch (moment) {
+	case WIRE_LEDGER_NEAR_PEAK: return is_near_new_peak(p) && is_affordable(p, now);
+	case WIRE_LEDGER_GIVING_BACK: return is_affordable(p, now);
+	default: return true;
+	}
+}
+
 static void take_asked(struct recorder *r, struct process *p, uint64_t now)
 {
 	struct recorded_ledgers *known = &recorded(p)->ledgers;
-	bool exits = atomic_load(&p->view.session.header->ledger.moment) != WIRE_LEDGER_NEAR_PEAK;
-	if (r->full || r->stop || !is_worth(r, p))
+	uint32_t moment = atomic_load(&p->view.session.header->ledger.moment);
+	bool exits = moment != WIRE_LEDGER_NEAR_PEAK && moment != WIRE_LEDGER_GIVING_BACK;
+	/* Who gives memory back has seen that there is much of it. */
+	if (r->full || r->stop || (moment != WIRE_LEDGER_GIVING_BACK && !is_worth(r, p)))
 		return;
 	bool granted = is_granted(r, p, now);
-	if (granted && (exits || (is_near_new_peak(p) && is_affordable(p, now))))
-		take(r, p, exits ? LEDGER_EXIT : LEDGER_PEAK);
+	if (granted && is_wanted(p, moment, now))
+		take_with(r, p,
+			  (struct ledger_order){.moment = exits ? LEDGER_EXIT
+							  : moment == WIRE_LEDGER_NEAR_PEAK
+								  ? LEDGER_PEAK
+								  : LEDGER_INTERVAL,
+						.leaks = r->o->leaks,
+						.at_once = true,
+						.waits = moment != WIRE_LEDGER_NEAR_PEAK});
 	else
 		known->spent_ns += REFUSAL_NS;
 	r->books.left_out += exits && !granted;
-	if (!exits)
+	if (moment == WIRE_LEDGER_NEAR_PEAK)
 		known->armed = false;
 }
 
@@ -401,10 +479,14 @@ static bool look_at(struct recorder *r, struct process *p)
 		atomic_store(&l->worth, 1);
 	if (executes(p))
 		return false; /* in the next round */
+	take_wanted(r, p);
+	if (!takes_by_itself(r))
+		return false;
 	if (atomic_load(&l->state) != WIRE_LEDGER_ASKED) {
 		known->asked_ns = 0;
 		if (!r->full && !process_leaving_tsc(p)) {
 			watch_peak(r, p, now);
+			watch_own(r, p, now);
 			take_due(r, p, now);
 		}
 		return false;
@@ -425,7 +507,7 @@ static bool look_at(struct recorder *r, struct process *p)
 bool recorder_look_for_ledgers(struct recorder *r)
 {
 	bool waits = false;
-	for (uint32_t i = 0; i < r->set->count && r->o->take_ledger; i++)
+	for (uint32_t i = 0; i < r->set->count; i++)
 		if (is_exact(r->set->list[i]))
 			waits |= look_at(r, r->set->list[i]);
 	return waits;
@@ -433,7 +515,7 @@ bool recorder_look_for_ledgers(struct recorder *r)
 
 void recorder_ledger_before_leaving(struct recorder *r)
 {
-	for (uint32_t i = 0; i < r->set->count && r->o->take_ledger && !r->full; i++) {
+	for (uint32_t i = 0; i < r->set->count && takes_by_itself(r) && !r->full; i++) {
 		struct process *p = r->set->list[i];
 		if (is_exact(p) && recorded(p)->direct && is_worth(r, p))
 			take(r, p, LEDGER_REQUEST);

@@ -11,6 +11,8 @@
 #include <inttypes.h>
 
 enum { DEFAULT_WIDTH = 100, NARROWEST = 72, NUMBER_COLUMNS = 11, SHARE_COLUMNS = 9, INDENT = 2 };
+#define NEAR_PEAK 0.9
+enum { MAKER_MOST = 60 }; /* bytes of its name in a short row */
 
 /* What the table shows */
 struct table {
@@ -154,21 +156,41 @@ void report_ledger_text(FILE *out, const struct ledger *l, const struct report_l
 struct brief {
 	const char *name;
 	uint64_t bytes;
+	const struct ledger_line *largest;
 };
 
 static struct brief brief_of(size_t section, const struct ledger *l)
 {
-	struct brief b = {ledger_sections[section].brief, ledger_section_bytes(l, section)};
-	const struct ledger_line *largest = NULL;
-	for (size_t i = 0; i < l->count && !b.name; i++) {
+	struct brief b = {ledger_sections[section].brief, ledger_section_bytes(l, section), NULL};
+	for (size_t i = 0; i < l->count; i++) {
 		const struct ledger_line *line = &l->items[i];
 		if (ledger_section_of(line->kind) == section &&
-		    (!largest || line->bytes.resident > largest->bytes.resident))
-			largest = line;
+		    (!b.largest || line->bytes.resident > b.largest->bytes.resident))
+			b.largest = line;
 	}
 	if (!b.name)
-		b.name = largest ? largest->name : ledger_sections[section].title;
+		b.name = b.largest ? b.largest->name : ledger_sections[section].title;
 	return b;
+}
+
+/* Who has mapped most of it: "(mapped by pool_grow)", or "(18.2 mapped by pool_grow)" if that is not all. File and line
+ * are in heft map. */
+static size_t print_maker(char *text, size_t size, const struct brief *b)
+{
+	const double mib = 1 << 20;
+	const struct ledger_line *line = b->largest;
+	char part[32] = "", who[WORDS_SHORT], function[WORDS_SHORT];
+	if (!line || !line->maker || (double)line->bytes.resident < mib / 20)
+		return 0;
+	const char *place = strrchr(line->maker, '(');
+	bool has_place = place && place > line->maker && place[-1] == ' ';
+	size_t length = has_place ? (size_t)(place - 1 - line->maker) : strlen(line->maker);
+	snprintf(who, sizeof who, "%.*s", (int)length, line->maker);
+	if (!words_shorten(function, who))
+		snprintf(function, sizeof function, "%s", who);
+	if ((double)b->bytes - (double)line->bytes.resident >= mib / 20)
+		snprintf(part, sizeof part, "%.1f ", (double)line->bytes.resident / mib);
+	return (size_t)snprintf(text, size, " (%smapped by %.*s)", part, MAKER_MOST, function);
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -186,9 +208,12 @@ static void report_ledger_short(char *text, size_t size, const struct ledger *l)
 	qsort(parts, LEDGER_SECTIONS, sizeof *parts, by_bytes);
 	size_t n = (size_t)snprintf(text, size, "%.1f MiB:", (double)l->rss_bytes / mib);
 	for (size_t i = 0; i < LEDGER_SECTIONS && n < size; i++)
-		if ((double)parts[i].bytes >= mib / 20)
+		if ((double)parts[i].bytes >= mib / 20) {
 			n += (size_t)snprintf(text + n, size - n, "%s %s %.1f", i ? "," : "",
 					      parts[i].name, (double)parts[i].bytes / mib);
+			if (n < size)
+				n += print_maker(text + n, size - n, &parts[i]);
+		}
 }
 
 const char *report_ledger_row(const struct profile *p, char *text, size_t size)
@@ -204,11 +229,15 @@ const char *report_ledger_row(const struct profile *p, char *text, size_t size)
 	size_t n = strlen(text);
 	uint32_t process = profile_ledger_process(p, l);
 	uint64_t end_ns = process == PROFILE_NONE ? 0 : p->processes[process].end_ns;
-	snprintf(text + n, size - n, " (%s of the peak live%s%s%s)",
-		 words_percent(l->share_of_peak).text, end_ns > l->time_ns ? ", " : "",
+	uint64_t peak = process == PROFILE_NONE ? 0 : p->processes[process].totals.peak_rss_bytes;
+	bool of_rss = l->moment == LEDGER_INTERVAL && peak;
+	double share = !of_rss ? l->share_of_peak : (double)l->rss_bytes / (double)peak;
+	snprintf(text + n, size - n, " (%s of the peak %s%s%s%s)",
+		 words_percent(share < 1 ? share : 1).text, of_rss ? "RSS" : "live",
+		 end_ns > l->time_ns ? ", " : "",
 		 end_ns > l->time_ns ? words_duration(end_ns - l->time_ns).text : "",
 		 end_ns > l->time_ns ? " before the end" : "");
-	return l->moment == LEDGER_PEAK ? "RSS at peak" : "RSS";
+	return l->moment == LEDGER_PEAK || (of_rss && share >= NEAR_PEAK) ? "RSS at peak" : "RSS";
 }
 
 void report_ledger_list(FILE *out, const struct ledger *ledgers, size_t count,

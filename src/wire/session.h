@@ -230,7 +230,11 @@ enum wire_ledger_state {
 	WIRE_LEDGER_WORKING, /* outside: it takes one now */
 	WIRE_LEDGER_DONE,    /* outside: it has taken one, or does not want to */
 };
-enum wire_ledger_moment { WIRE_LEDGER_AT_EXIT = 1, WIRE_LEDGER_NEAR_PEAK = 2 };
+enum wire_ledger_moment {
+	WIRE_LEDGER_AT_EXIT = 1,
+	WIRE_LEDGER_NEAR_PEAK = 2,
+	WIRE_LEDGER_GIVING_BACK = 3, /* it is about to give back memory that it has mapped */
+};
 struct wire_ledger {
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_ledger_state */
 	_Atomic uint32_t moment;             /* process: why it asks */
@@ -238,7 +242,14 @@ struct wire_ledger {
 	_Atomic uint32_t worth; /* outside: its heap has been large enough for a ledger */
 	/* Outside: the heap is near a new peak, so ask as soon as it begins to shrink. Who asks sets it to 0. */
 	_Atomic uint32_t armed;
+	/* Outside: ask before memory is given back if so many pages of the process's own are in memory; 0: do not. Who asks
+	 * sets it to 0. */
+	_Atomic uint32_t own_pages;
+	/* Another process: a look at its live blocks is wanted, as a number that grows (session/look_call.h). Outside: the last
+	 * one that was answered, and the last one that could be had. */
+	_Atomic uint32_t wanted, answered, looked;
 };
+enum { WIRE_LEDGER_OWN_PAGES = 2048 }; /* 8 MiB: below that nobody asks */
 /* The session directory has this pipe if the outside takes ledgers. */
 #define WIRE_BELL_NAME ".bell"
 /* And this one if it looks for leaks in any process, however small. */

@@ -3,18 +3,21 @@ never touched, equal blocks, fragmentation. Figures follow from the programs' so
 
 import collections
 import json
+import pathlib
 import re
 import shutil
 import subprocess
 
+import jsonschema
 import pytest
 
 from attach_harness import Lines, may_trace
-from harness import BUILD, HEFT, PROGRAMS, allocator_library, plain_environment, report, run, start
+from harness import BUILD, HEFT, PROGRAMS, REPOSITORY, allocator_library, children_of, plain_environment, report, run, start, wait_until
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 Lost = collections.namedtuple("Lost", "direct bytes indirect indirect_bytes", defaults=(0, 0, 0, 0))
 NODE = 64
+MAP_SCHEMA = json.loads((REPOSITORY / "docs" / "map.schema.json").read_text())
 
 # What each case of leak_cases.c loses.
 CASES = {
@@ -191,12 +194,12 @@ def test_pages_without_blocks_are_releasable(compiled, tmp_path):
 
 
 def test_every_second_block_freed(compiled, tmp_path):
-    path, out = recorded(tmp_path, [compiled("heap_states.c"), "every_second", "100000"])
+    path, out = recorded(tmp_path, [compiled("heap_states.c"), "every_second", "1000000"])
     f, rep = found(path, "fragmentation")
-    free = 50000 * 112  # 100 bytes take 112
+    free = 500000 * 112  # 100 bytes take 112
     assert abs(f["bytes"] - free) <= 8192
     assert f["evidence"]["function"] == "make_block"
-    heap = 100000 * 112 + 100001 * 8
+    heap = 1000000 * 112 + 1000001 * 8
     assert abs(f["evidence"]["share"] - free / heap) < 0.03
     assert abs(int(out.split()[1]) - f["evidence"]["trim_bytes"]) <= 4096
 
@@ -239,6 +242,153 @@ def test_mimalloc_touches_what_calloc_returns(tmp_path):
     """So A equals B there, and nothing is untouched."""
     env = plain_environment({"LD_PRELOAD": allocator_library("libmimalloc.so")})
     assert of_connections(tmp_path, "A", env=env)[1] is None
+
+
+# ---- a running process
+
+
+def held(program, *words, env=None):
+    """A program that has done its case and waits."""
+    process = start([program, *words, "hold"], stdin=subprocess.PIPE, env=env)
+    assert Lines(process.stdout).next() == "held"
+    return process
+
+
+def looked(pid, *options):
+    """What heft map --leaks says, as an object."""
+    done = run([HEFT, "map", "--leaks", "--json", *options, pid])
+    assert done.returncode == 0, done.stderr.decode()
+    made = json.loads(done.stdout)
+    jsonschema.validate(made, MAP_SCHEMA, cls=jsonschema.Draft202012Validator)
+    leaks = made["leaks"]
+    assert sum(place["direct_blocks"] for place in leaks["places"]) == leaks["lost_blocks"] - leaks["indirect_blocks"]
+    assert sum(place["direct_bytes"] for place in leaks["places"]) == leaks["lost_bytes"] - leaks["indirect_bytes"]
+    return made
+
+
+# Usable bytes count there, so an address right behind what was requested is one in the block.
+BY_USABLE_SIZE = {"past_end": Lost()}
+
+
+def usable(size):
+    """Of a block of glibc's that has no mapping of its own"""
+    return max(24, (size + 8 + 15) // 16 * 16 - 8)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_process_that_nobody_records(compiled, case):
+    """glibc's heap says which blocks are in use. So heft finds the same ones as with a recording; their sizes are usable ones."""
+    process = held(compiled("leak_cases.c"), case)
+    leaks = looked(process.pid)["leaks"]
+    process.communicate(timeout=60)
+    expected = {**CASES, **BY_USABLE_SIZE}[case]
+    assert process.returncode == 0 and leaks["known_from"] == "heap"
+    assert (leaks["lost_blocks"] - leaks["indirect_blocks"], leaks["indirect_blocks"]) == (expected.direct, expected.indirect)
+    least = expected.bytes + expected.indirect_bytes
+    assert least <= leaks["lost_bytes"] <= least + 16 * leaks["lost_blocks"] + (4096 if case == "large" else 0)
+
+
+def test_blocks_are_told_by_size(compiled):
+    """A list is lost through its head: one block of 72 usable bytes leads to nine more."""
+    process = held(compiled("leak_cases.c"), "list_lost")
+    (place,) = looked(process.pid)["leaks"]["places"]
+    text = run([HEFT, "map", "--leaks", process.pid]).stdout.decode()
+    process.communicate(timeout=60)
+    size = usable(NODE)
+    assert place == {"direct_blocks": 1, "direct_bytes": size, "held_blocks": 9, "held_bytes": 9 * size, "size_bytes": size}
+    assert re.search(r"^ +1 +72 B +648 B  blocks of 72 bytes$", text, re.M)
+    assert "Who made the blocks is known if heft records the program" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("options", [[], ["--no-ledger"]], ids=["ledgers", "none"])
+def test_a_process_that_heft_records(compiled, tmp_path, options):
+    """Its heft knows who made the blocks, and looks when it is asked; the recording has what it saw."""
+    path = tmp_path / "asked.heft"
+    heft = start([HEFT, "run", "-q", *options, "-o", path, "--", compiled("loses_blocks.c")], stdin=subprocess.PIPE)
+    said = Lines(heft.stdout)
+    assert said.next() == "ready"
+    [pid] = children_of(heft.pid)
+    made = looked(pid)
+    (place,) = made["leaks"]["places"]
+    assert made["leaks"]["known_from"] == "recording" and made["leaks"]["blocks"] == 100
+    assert (place["function"], place["direct_blocks"], place["direct_bytes"]) == ("lose", 100, 10000)
+    assert place["file"].endswith("loses_blocks.c")
+    assert made["ledgers"][0]["moment"] == "interval" and made["ledgers"][0]["pid"] == pid
+    heft.stdin.write(b"x")
+    heft.stdin.flush()
+    assert said.next() == "lost"
+    (place,) = looked(pid)["leaks"]["places"]
+    assert (place["direct_blocks"], place["direct_bytes"]) == (150, 15000)
+    text = run([HEFT, "map", "--leaks", pid]).stdout.decode()
+    assert re.search(r"^ +150 +14\.6 KiB +-  lose \(loses_blocks\.c:\d+\)$", text, re.M)
+    heft.communicate(timeout=60)
+    assert heft.returncode == 0 and run([HEFT, "verify", path]).returncode == 0
+    assert lost_in(report(path)) == Lost(150, 15000)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_a_traced_process_cannot_be_looked_at(compiled, tmp_path):
+    """Whether heft records it or not: it says so, and the process goes on."""
+    for before in [], [HEFT, "run", "-q", "-o", tmp_path / "t.heft", "--"]:
+        process = start([*before, compiled("loses_blocks.c")], stdin=subprocess.PIPE)
+        assert Lines(process.stdout).next() == "ready"
+        [pid] = children_of(process.pid) if before else [process.pid]
+        tracer = start(["strace", "-o", "/dev/null", "-p", pid])
+        wait_until(lambda: f"TracerPid:\t{tracer.pid}" in pathlib.Path(f"/proc/{pid}/status").read_text())
+        done = run([HEFT, "map", "--leaks", pid])
+        tracer.terminate()
+        tracer.communicate(timeout=60)
+        process.communicate(timeout=60)
+        assert done.returncode == 1 and b"traced" in done.stderr and done.stdout == b""
+        assert process.returncode == 1  # its input has ended
+
+
+def test_a_process_that_heft_is_attached_to(compiled, tmp_path):
+    """What it lost before heft came is in use, and in no row."""
+    process = start([compiled("loses_blocks.c")], stdin=subprocess.PIPE)
+    said = Lines(process.stdout)
+    assert said.next() == "ready"
+    heft = start([HEFT, "attach", "-o", tmp_path / "attached.heft", process.pid])
+    told = Lines(heft.stderr)
+    assert any("heft: recording; " in line for line in iter(told.next, None))
+    process.stdin.write(b"x")
+    process.stdin.flush()
+    assert said.next() == "lost"
+    made = looked(process.pid)
+    (place,) = made["leaks"]["places"]
+    assert (place["function"], place["direct_blocks"], place["direct_bytes"]) == ("lose", 50, 5000)
+    assert run([HEFT, "detach", process.pid]).returncode == 0
+    heft.communicate(timeout=60)
+    process.communicate(timeout=60)
+    assert (heft.returncode, process.returncode) == (0, 0)
+
+
+def test_a_sampled_process_is_looked_at_from_outside(compiled, tmp_path):
+    heft = start([HEFT, "run", "-q", "--sample", "-o", tmp_path / "s.heft", "--", compiled("loses_blocks.c")],
+                 stdin=subprocess.PIPE)
+    assert Lines(heft.stdout).next() == "ready"
+    [pid] = children_of(heft.pid)
+    leaks = looked(pid)["leaks"]
+    heft.communicate(timeout=60)
+    assert leaks["known_from"] == "heap"
+    assert [(place["direct_blocks"], place["size_bytes"]) for place in leaks["places"]] == [(100, usable(100))]
+
+
+def test_where_the_heap_is_not_glibcs(compiled):
+    """heft says so, and what to do instead."""
+    process = held(compiled("leak_cases.c"), "simple", env=plain_environment({"LD_PRELOAD": allocator_library("libjemalloc.so.2")}))
+    done = run([HEFT, "map", "--leaks", process.pid])
+    process.communicate(timeout=60)
+    assert done.returncode == 1 and done.stdout == b""
+    words = " ".join(done.stderr.decode().split())
+    assert "only from glibc's heap" in words and f"'heft attach --leaks {process.pid}' records what it allocates from now on" in words
+
+
+def test_wrong_words_with_leaks(compiled, tmp_path):
+    for words, said in ((["--csv", "1"], "--leaks prints text or, with --json, JSON"), (["-o", "x", "1"], "--leaks prints"),
+                        (["x.heft"], "heft report --sort unreachable x.heft"), (["--events", "1"], "of a recording")):
+        done = run([HEFT, "map", "--leaks", *words])
+        assert done.returncode == 2 and said in " ".join(done.stderr.decode().split())
 
 
 # ---- heft attach

@@ -1,4 +1,5 @@
-/* Small cases of leaks and of what looks like one: leak_cases CASE. Built for heft, and with -fsanitize=leak, so that
+/* Small cases of leaks and of what looks like one: leak_cases CASE [hold]. With hold it says "held" then, and goes on
+ * when its input ends. Built for heft, and with -fsanitize=leak, so that
  * the two verdicts can be compared (tests/integration/test_leaks.py has what each case loses, worked out by hand).
  *
  * Each case runs in a frame of its own; afterwards that part of the stack is overwritten, so that nothing is found in
@@ -310,6 +311,14 @@ static __attribute__((noinline)) void overwrite_stack(void)
 		bytes[i] = 0;
 }
 
+static __attribute__((noinline)) void wait_for_end(void)
+{
+	char byte;
+	if (write(1, "held\n", 5) == 5)
+		while (read(0, &byte, 1) == 1)
+			;
+}
+
 static __attribute__((noinline)) void run(const char *name)
 {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -319,7 +328,7 @@ static __attribute__((noinline)) void run(const char *name)
 
 int main(int argc, char **argv)
 {
-	if (argc != 2) {
+	if (argc < 2) {
 		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 			puts(cases[i].name);
 		return 0;
@@ -328,7 +337,11 @@ int main(int argc, char **argv)
 	overwrite_stack();
 	if (!strcmp(argv[1], "from_main")) {
 		void *volatile local = make(100);
+		if (argc > 2)
+			wait_for_end();
 		exit(!local);
 	}
+	if (argc > 2)
+		wait_for_end();
 	return 0;
 }

@@ -423,7 +423,8 @@ export interface Ledger {
 export interface LedgerLine {
   kind: string;
   name: string;
-  words: string; // as heft map prints it: "libc.so.6, shared"
+  words: string; // as heft map prints it, and who has mapped it: "libc.so.6, shared"
+  maker?: string; // who has mapped it: "pool_grow (arena.cc:12)"
   resident_bytes: number;
   private_bytes: number;
   shared_bytes: number;
