@@ -18,6 +18,7 @@ static void find_block(struct drain *d, struct recorded_process *p, struct trace
 	uint64_t birth_ns = drain_stamp_ns(d, block.birth_tsc);
 	m->b = (birth_ns < m->time_ns ? m->time_ns - birth_ns : 0) + 1;
 	m->c = block.size;
+	m->born_at = block.site + 1;
 }
 
 int drain_remark(struct drain *d, struct recorded_process *p, struct stream *s,
