@@ -193,6 +193,7 @@ static const struct proof {
 	[FINDING_GROWING_SITE] = {"flame", "grew", "bytes", true, false},
 	[FINDING_COPIED_RECORDS] = {"flame", "live", "bytes", false, false},
 	[FINDING_TEMPORARY_CHURN] = {"flame", "churn", "count", false, false},
+	[FINDING_POOL_LEAK] = {"marks", "live", "bytes", false, true},
 	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false, false},
 };
 

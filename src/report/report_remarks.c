@@ -195,6 +195,8 @@ static int print_marks_and_regions(FILE *out, const struct profile_remarks *r,
 	}
 	count = merge(list, r->region_count);
 	qsort(list, count, sizeof *list, longest_first);
+	if (count && r->mark_count)
+		putc('\n', out);
 	if (count)
 		print_regions(out, list, count, o);
 	free(list);
