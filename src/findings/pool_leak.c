@@ -34,7 +34,7 @@ static bool stays(const struct profile_pool_site *s)
 	return s->left_objects >= POOL_LEAK_LEAST_OBJECTS && parts_of(s) >= POOL_LEAK_LEAST_PARTS;
 }
 
-/* "arena_alloc (arena.c:3), called by load_row (row.c:12)", in the pool of texts. */
+/* "arena_alloc (arena.c:3), called by load_row (row.c:12),", in the pool of texts. */
 static const char *place_words(struct diagnosis *d, uint32_t node)
 {
 	const struct profile *p = d->p;
@@ -42,7 +42,7 @@ static const char *place_words(struct diagnosis *d, uint32_t node)
 	uint32_t caller = user == PROFILE_NONE ? user : user_caller(p, user);
 	if (caller == PROFILE_NONE)
 		return diagnosis_keep(d, phrase_place(p, user));
-	return diagnosis_text(d, "%s, called by %s", phrase_place(p, user).text,
+	return diagnosis_text(d, "%s, called by %s,", phrase_place(p, user).text,
 			      phrase_place(p, caller).text);
 }
 
@@ -79,7 +79,7 @@ static int report_site(struct diagnosis *d, const struct profile_pool *pool,
 	f.finding.summary =
 		where ? diagnosis_text(
 				d,
-				"pool \"%.60s\": %s of %s that %s took were not given back, %s in "
+				"pool \"%.60s\": %s of %s taken at %s were not given back, %s in "
 				"all, though %s of the pool's other objects were",
 				pool->name, words_count(s->left_objects).text,
 				words_many(s->objects, "object", "objects").text, where,

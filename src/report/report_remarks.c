@@ -55,22 +55,28 @@ static void print_more(FILE *out, uint32_t count, uint32_t shown)
 		fprintf(out, "... %s more\n", words_count(count - shown).text);
 }
 
-/* A call of heft.h: the function that makes it, and the user's functions that call that one. */
+/* The next of the user's functions outward; PROFILE_NONE: there is none. */
+static uint32_t caller_of(const struct profile *p, uint32_t node)
+{
+	do
+		node = node < p->stacks.node_count ? p->stacks.nodes[node].parent : PROFILE_NONE;
+	while (node != PROFILE_NONE && !profile_node_frame(p, node)->user);
+	return node;
+}
+
+/* A call of heft.h: the function that makes it, and the user's functions that call that one. In an allocator these say more,
+ * so they have space of their own. */
 static void print_caller(FILE *out, const struct profile *p, uint32_t node, size_t max)
 {
 	uint32_t user = node == PROFILE_NONE ? node : profile_first_user_node(p, node);
-	size_t used = words_print_frame(out, p, user, max);
-	for (uint32_t at = user; at < p->stacks.node_count;) {
-		at = p->stacks.nodes[at].parent;
-		const struct profile_frame *f = at < p->stacks.node_count
-							? profile_node_frame(p, at)
-							: NULL;
-		if (!f || used + 3 + words_columns(f->function) > max)
+	uint32_t at = caller_of(p, user);
+	size_t used = words_print_frame(out, p, user, at == PROFILE_NONE ? max : max * 2 / 3);
+	for (; at != PROFILE_NONE && used + 3 < max; at = caller_of(p, at)) {
+		const char *function = profile_node_frame(p, at)->function;
+		if (used > max * 2 / 3 && used + 3 + words_columns(function) > max)
 			break;
-		if (!f->user)
-			continue;
 		fputs(" < ", out);
-		used += 3 + words_print_function(out, f->function, max - used - 3);
+		used += 3 + words_print_function(out, function, max - used - 3);
 	}
 	putc('\n', out);
 }
