@@ -92,6 +92,7 @@ static void write_has(struct json_writer *w, const struct view_part *part)
 	json_write_key_bool(w, "sizes", events || p->behaviour.size_count);
 	json_write_key_bool(w, "temporary", p->run.has & PROFILE_HAS_TEMPORARY);
 	json_write_key_bool(w, "ledger", everything->ledger_count);
+	json_write_key_bool(w, "remarks", profile_remarks_any(&everything->remarks));
 	json_write_key_bool(w, "source", names_files(p));
 	json_write_object_end(w);
 }
