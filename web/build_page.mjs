@@ -53,7 +53,7 @@ function esbuild() {
   return createRequire(path.join(modules, "x.js"))("esbuild");
 }
 
-const MOST_BYTES = 130_000; // of the minified script
+const MOST_BYTES = 136_000; // of the minified script
 
 const settings = {
   bundle: true, minify: true, write: false, format: "iife", target: "es2022", charset: "utf8",

@@ -186,6 +186,7 @@ struct cli_time {
 	bool relative;  /* percent of the run */
 	double percent; /* 0 to 100 */
 	uint64_t time_ns;
+	const char *mark; /* the name behind "mark:" instead of a time; only in selection.h */
 };
 int cli_parse_time(const char *text, struct cli_time *time); /* 10ns us ms s m h, or 50% */
 /* A positive process id: 0, or HEFT_EUSAGE. */

@@ -1,8 +1,11 @@
 /* Reads --pid, --from, --focus and the like for all verbs, so that they take the same values and refuse
  * others in the same words everywhere.
  *
- * A time may be a percentage of the run, whose length stands in the recording. So times are resolved when
- * the path of the recording is known, before it is loaded.
+ * A time may be a percentage of the run, whose length stands in the recording, or a mark that the program made. So times
+ * are resolved when the path of the recording is known, before it is loaded.
+ *
+ * Times of events are rounded down to ticks of about 2 us, and so are those of marks. A window that ends with a mark ends
+ * before its tick, one that begins with it begins with its tick: what happens between two marks is in one window.
  *
  * Invariant: after a successful resolve, from_ns <= to_ns <= the duration. */
 #include "cli/selection.h"
@@ -11,14 +14,25 @@
 
 #include <string.h>
 
+/* A time, or "mark:NAME". */
+static int parse_time(const char *value, struct cli_time *time)
+{
+	static const char prefix[] = "mark:";
+	const size_t length = sizeof prefix - 1;
+	if (strncmp(value, prefix, length) != 0 || !value[length])
+		return cli_parse_time(value, time);
+	*time = (struct cli_time){.mark = value + length};
+	return 0;
+}
+
 static int set_time(const struct cli_verb *verb, const struct cli_option *option, const char *value,
 		    const char **text, struct cli_time *time)
 {
 	*text = value;
-	if (cli_parse_time(value, time) == 0)
+	if (parse_time(value, time) == 0)
 		return 0;
-	return cli_usage_error(verb, "--%s needs a time (1.5s, 20ms, 50%%), not '%s'", option->name,
-			       value);
+	return cli_usage_error(verb, "--%s needs a time (1.5s, 20ms, 50%%) or mark:NAME, not '%s'",
+			       option->name, value);
 }
 
 static int set_moment(struct cli_selection *s, const struct cli_verb *verb, const char *value)
@@ -32,10 +46,12 @@ static int set_moment(struct cli_selection *s, const struct cli_verb *verb, cons
 			return 0;
 		}
 	s->moment = CLI_AT_TIME;
-	if (cli_parse_time(value, &s->at) == 0)
+	if (parse_time(value, &s->at) == 0)
 		return 0;
 	return cli_usage_error(
-		verb, "--at needs peak, end, exit or a time (1.5s, 20ms, 50%%), not '%s'", value);
+		verb,
+		"--at needs peak, end, exit, a time (1.5s, 20ms, 50%%) or mark:NAME, not '%s'",
+		value);
 }
 
 int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
@@ -96,15 +112,42 @@ bool cli_selection_has_window(const struct cli_selection *s)
 	return s->from_text || s->to_text;
 }
 
-static int set_window(struct cli_selection *s, struct heft_error *err)
+/* Sets *time_ns, which counts from s->start_ns. ends: what happens from a mark on is not meant. */
+static int resolve(const struct cli_selection *s, struct trace_reader *r,
+		   const struct cli_time *time, bool ends, uint64_t *time_ns,
+		   struct heft_error *err)
+{
+	uint64_t mark_ns = 0;
+	if (!time->mark) {
+		*time_ns = cli_time_resolve(time, s->duration_ns - s->start_ns);
+		return 0;
+	}
+	int rc = trace_mark_time(r, &s->part, time->mark, &mark_ns, err);
+	mark_ns -= ends && mark_ns;
+	*time_ns = mark_ns > s->start_ns ? mark_ns - s->start_ns : 0;
+	return rc;
+}
+
+static int set_window(struct cli_selection *s, struct trace_reader *r, struct heft_error *err)
 {
 	uint64_t duration = s->duration_ns - s->start_ns;
 	const char *whose = s->part.has_pid ? "process" : "recording";
 	struct profile_selection *part = &s->part;
-	part->from_ns = s->from_text ? cli_time_resolve(&s->from, duration) : 0;
-	part->to_ns = s->to_text ? cli_time_resolve(&s->to, duration) : duration;
-	if (s->moment == CLI_AT_TIME)
-		part->from_ns = part->to_ns = cli_time_resolve(&s->at, duration);
+	int rc = 0;
+	part->from_ns = 0;
+	part->to_ns = duration;
+	if (s->from_text)
+		rc = resolve(s, r, &s->from, false, &part->from_ns, err);
+	if (rc == 0 && s->to_text)
+		rc = resolve(s, r, &s->to, true, &part->to_ns, err);
+	if (rc == 0 && s->moment == CLI_AT_TIME) {
+		rc = resolve(s, r, &s->at, true, &part->to_ns, err);
+		part->from_ns = part->to_ns;
+	}
+	if (rc < 0)
+		return rc;
+	if (s->from.mark && s->to.mark && part->from_ns == part->to_ns + 1)
+		part->to_ns = part->from_ns + 1; /* both marks are in one tick */
 	if (s->moment == CLI_AT_TIME && part->to_ns > duration)
 		return heft_fail(err, HEFT_EUSAGE, "--at is after the end of the %s (%.6f s)",
 				 whose, (double)duration / 1e9);
@@ -153,7 +196,7 @@ int cli_selection_resolve(struct cli_selection *s, const struct input_file *in,
 	if (!in->reader)
 		return 0;
 	set_run_time(s, trace_reader_contents(in->reader));
-	return set_window(s, err);
+	return set_window(s, in->reader, err);
 }
 
 bool cli_selection_at_end(const struct cli_selection *s)

@@ -45,6 +45,8 @@ int diagnose_leak_unreachable(struct diagnosis *d);
 int diagnose_untouched_memory(struct diagnosis *d);
 int diagnose_fragmentation(struct diagnosis *d);
 int diagnose_duplicate_content(struct diagnosis *d);
+/* From what the program says of its own allocators */
+int diagnose_pool_leak(struct diagnosis *d);
 /* From ledgers, if there are any */
 int diagnose_books_do_not_close(struct diagnosis *d);
 int diagnose_profile_quality(struct diagnosis *d);

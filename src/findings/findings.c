@@ -47,6 +47,7 @@ static const char *const kind_names[FINDING_KINDS] = {
 	[FINDING_FRAGMENTATION] = "fragmentation",
 	[FINDING_DUPLICATE_CONTENT] = "duplicate-content",
 	[FINDING_BOOKS_DO_NOT_CLOSE] = "books-do-not-close",
+	[FINDING_POOL_LEAK] = "pool-leak",
 	[FINDING_PROFILE_QUALITY] = "profile-quality",
 };
 
@@ -303,6 +304,7 @@ static const struct {
 	{diagnose_fragmentation, OF_ONE | OF_EXACT},
 	{diagnose_duplicate_content, OF_ONE | OF_EXACT},
 	{diagnose_books_do_not_close, OF_ALL | OF_EXACT},
+	{diagnose_pool_leak, OF_ALL | OF_EXACT},
 	{note_runtime, OF_ALL | OF_EXACT | OF_SAMPLED},
 	{note_memory_holders, OF_ALL | OF_EXACT | OF_SAMPLED}, /* after runtimes */
 	{diagnose_profile_quality, OF_ALL | OF_EXACT | OF_SAMPLED},

@@ -54,6 +54,16 @@ bool queue_is_certain(struct rule *r, const struct queue_places *q, const struct
 /* Mean time from one to the next */
 double queue_interval(uint64_t from, uint64_t to, uint64_t items);
 
+/* ---- queue_stages.c */
+
+/* A stage of heft_mark_block: how long the items of a group were at it */
+struct queue_stage {
+	const char *name; /* NULL: the program does not follow them */
+	uint64_t blocks, total_ns;
+};
+/* The stage at which they spent the most time. 0 or HEFT_ENOMEM. */
+int queue_longest_stage(const struct queue_places *q, uint32_t group, struct queue_stage *out);
+
 /* ---- queue_items.c */
 
 /* The items of one group. An item is an object, which may have several blocks. */

@@ -333,6 +333,19 @@ static const char *summary_of(struct diagnosis *d, const struct queue_group *g,
 		   : NULL;
 }
 
+/* Adds what the program itself said about the wait. */
+static void add_stage(struct diagnosis *d, struct draft *f, const struct queue_stage *s)
+{
+	if (!s->name || !f->finding.summary)
+		return;
+	double mean = (double)s->total_ns / (double)s->blocks;
+	f->finding.summary = diagnosis_text(d, "%s Blocks that are followed wait %s at \"%.60s\".",
+					    f->finding.summary, words_time(mean).text, s->name);
+	draft_text(f, "stage", s->name);
+	draft_count(f, "stage_blocks", s->blocks);
+	draft_time(f, "stage_mean_ns", mean);
+}
+
 static bool is_endless(const struct queue_places *q, const struct queue_place *x)
 {
 	const struct profile *p = q->d->p;
@@ -351,6 +364,7 @@ static int report_group(struct diagnosis *d, const struct queue_places *q, uint3
 	const struct profile *p = d->p;
 	struct queue_group g;
 	struct ends e;
+	struct queue_stage stage;
 	if (add_up(q, group, &g) < 0)
 		return HEFT_ENOMEM;
 	struct rule r = rule_begin("Blocks wait in a queue, first in, first out, and each waits "
@@ -363,7 +377,7 @@ static int report_group(struct diagnosis *d, const struct queue_places *q, uint3
 	    !rule_at_least(&r, "bytes that waited at once, of the peak heap", UNIT_SHARE, share,
 			   QUEUE_LEAST_PEAK_SHARE))
 		return 0;
-	if (find_ends(d, q, group, &g, &e) < 0)
+	if (find_ends(d, q, group, &g, &e) < 0 || queue_longest_stage(q, group, &stage) < 0)
 		return HEFT_ENOMEM;
 	const struct profile_handover *h = &g.main->waits;
 	double arrival = queue_interval(g.first_birth_ns, g.last_birth_ns, g.items.taken);
@@ -406,6 +420,7 @@ static int report_group(struct diagnosis *d, const struct queue_places *q, uint3
 	draft_text(&f, "freeing_function",
 		   function_of(p, freed < p->stacks.node_count ? profile_first_user_node(p, freed)
 							       : PROFILE_NONE));
+	add_stage(d, &f, &stage);
 	for (uint32_t i = group; i < q->count; i++)
 		for (uint32_t k = 0; q->list[i].group == group && k < q->list[i].sites; k++)
 			d->told[q->sites[q->list[i].first + k]] = TOLD_EXPLAINED;

@@ -64,6 +64,10 @@ void model_json_process(struct json_writer *w, const struct model_json_limits *l
 void model_json_thread(struct json_writer *w, const struct profile *p,
 		       const struct profile_thread *t); /* members */
 
+/* "marks": [], "regions": [], "stages": [], "program_events": [], "pools": []: those in which there is something. */
+void model_json_remarks(struct json_writer *w, const struct model_json_limits *l,
+			const struct profile *p);
+
 /* How many of `count` entries a list has: all, or as many as the limits let. */
 uint32_t model_json_entries(const struct model_json_limits *l, uint32_t count);
 

@@ -5,13 +5,11 @@
 #include <string.h>
 
 const struct view_document_entry view_document_list[] = {
-	{"summary", view_summary},     {"timeline", view_timeline},
-	{"tree", view_tree},           {"sandwich", view_sandwich},
-	{"sites", view_sites},         {"site", view_site},
-	{"functions", view_functions}, {"files", view_files},
-	{"source", view_source},       {"sizes", view_sizes},
-	{"lifetimes", view_lifetimes}, {"threads", view_threads},
-	{"ledger", view_ledger},       {NULL, NULL},
+	{"summary", view_summary},     {"timeline", view_timeline},   {"tree", view_tree},
+	{"sandwich", view_sandwich},   {"sites", view_sites},         {"site", view_site},
+	{"functions", view_functions}, {"files", view_files},         {"source", view_source},
+	{"sizes", view_sizes},         {"lifetimes", view_lifetimes}, {"threads", view_threads},
+	{"ledger", view_ledger},       {"remarks", view_remarks},     {NULL, NULL},
 };
 
 view_document *view_document_find(const char *name)

@@ -23,6 +23,7 @@ view_document view_sizes;
 view_document view_lifetimes;
 view_document view_threads;
 view_document view_ledger;
+view_document view_remarks; /* what the program said */
 
 struct view_document_entry {
 	const char *name; /* behind /api/r/ID/ */

@@ -320,11 +320,9 @@ static int write_documents(struct writing *x, const struct view_part *part)
 	static const struct {
 		const char *name;
 		view_document *write;
-	} single[] = {{"timeline", view_timeline},
-		      {"sizes", view_sizes},
-		      {"lifetimes", view_lifetimes},
-		      {"threads", view_threads},
-		      {"ledger", view_ledger}};
+	} single[] = {{"timeline", view_timeline},   {"sizes", view_sizes},
+		      {"lifetimes", view_lifetimes}, {"threads", view_threads},
+		      {"ledger", view_ledger},       {"remarks", view_remarks}};
 	x->sites = part->p->site_count;
 	bool *shown = calloc((size_t)x->sites + 2, sizeof *shown);
 	int rc = shown ? 0 : HEFT_ENOMEM;

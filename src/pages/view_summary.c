@@ -92,6 +92,7 @@ static void write_has(struct json_writer *w, const struct view_part *part)
 	json_write_key_bool(w, "sizes", events || p->behaviour.size_count);
 	json_write_key_bool(w, "temporary", p->run.has & PROFILE_HAS_TEMPORARY);
 	json_write_key_bool(w, "ledger", everything->ledger_count);
+	json_write_key_bool(w, "remarks", profile_remarks_any(&everything->remarks));
 	json_write_key_bool(w, "source", names_files(p));
 	json_write_object_end(w);
 }
@@ -193,6 +194,7 @@ static const struct proof {
 	[FINDING_GROWING_SITE] = {"flame", "grew", "bytes", true, false},
 	[FINDING_COPIED_RECORDS] = {"flame", "live", "bytes", false, false},
 	[FINDING_TEMPORARY_CHURN] = {"flame", "churn", "count", false, false},
+	[FINDING_POOL_LEAK] = {"marks", "live", "bytes", false, true},
 	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false, false},
 };
 

@@ -11,6 +11,7 @@
  * If processes were chosen it is theirs, from the start of the first to the end of the last.
  *
  * Invariant: every list has as many entries as there are times. */
+#include "hosted/ranking.h"
 #include "profile/site_callers.h"
 #include "pages/view_documents.h"
 #include "pages/view_names.h"
@@ -19,7 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TOP_SITES = 5, RSS_POINTS = 600 };
+enum { TOP_SITES = 5, RSS_POINTS = 600, MOST_MARKS = 500, MOST_REGIONS = 100 };
 
 enum point_kind { POINT_START, POINT_SLOT, POINT_PEAK, POINT_END };
 
@@ -187,6 +188,47 @@ static uint64_t near_limit(const struct profile *p)
 	return p->run.memory_limit_bytes / 4 <= most ? p->run.memory_limit_bytes : 0;
 }
 
+/* Of very many marks every n-th. */
+static void write_marks(struct json_writer *w, const struct view_query *q, const struct profile *p)
+{
+	const struct profile_remarks *r = &p->remarks;
+	uint32_t step = (r->mark_count + MOST_MARKS - 1) / MOST_MARKS;
+	json_write_key(w, "marks");
+	json_write_array(w);
+	for (uint32_t i = 0; i < r->mark_count; i += step) {
+		json_write_object(w);
+		json_write_key_uint(w, "time_ns", r->marks[i].time_ns);
+		model_json_key_name(w, &q->limits, "name", r->marks[i].name);
+		json_write_object_end(w);
+	}
+	json_write_array_end(w);
+}
+
+/* The longest regions: others are too short to be seen. */
+static int write_regions(struct json_writer *w, const struct view_query *q, const struct profile *p)
+{
+	const struct profile_remarks *r = &p->remarks;
+	struct ranked *list = malloc(((size_t)r->region_count + 1) * sizeof *list);
+	if (!list)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < r->region_count; i++)
+		list[i] = (struct ranked){r->regions[i].end_ns - r->regions[i].begin_ns, i};
+	rank_greatest_first(list, r->region_count);
+	json_write_key(w, "regions");
+	json_write_array(w);
+	for (uint32_t i = 0; i < r->region_count && i < MOST_REGIONS; i++) {
+		const struct profile_region *g = &r->regions[list[i].index];
+		json_write_object(w);
+		json_write_key_uint(w, "begin_ns", g->begin_ns);
+		json_write_key_uint(w, "end_ns", g->end_ns);
+		model_json_key_name(w, &q->limits, "name", g->name);
+		json_write_object_end(w);
+	}
+	json_write_array_end(w);
+	free(list);
+	return 0;
+}
+
 int view_timeline(FILE *out, struct view_recording *r, const struct view_query *q,
 		  struct heft_error *err)
 {
@@ -214,12 +256,12 @@ int view_timeline(FILE *out, struct view_recording *r, const struct view_query *
 		write_sites(&w, q, &l);
 		write_rss(&w, l.p);
 		write_events(&w, &l);
-		json_write_key(&w, "marks");
-		json_write_array(&w);
-		json_write_array_end(&w);
+		write_marks(&w, q, l.p);
+		rc = write_regions(&w, q, l.p);
 		json_write_key_uint(&w, "limit_bytes", near_limit(l.p));
 		json_write_object_end(&w);
-	} else {
+	}
+	if (rc < 0) {
 		heft_fail(err, rc, "not enough memory for the timeline");
 	}
 	free(l.points);

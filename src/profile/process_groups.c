@@ -312,5 +312,6 @@ int profile_take_own_time(struct profile *p)
 		p->notes[i].time_ns = after(p->notes[i].time_ns, start);
 	for (uint32_t i = 0; i < p->run.rss_count; i++)
 		p->run.rss[i].time_ns = after(p->run.rss[i].time_ns, start);
+	profile_remarks_start_at(&p->remarks, start);
 	return 0;
 }

@@ -69,6 +69,7 @@ void profile_free(struct profile *p)
 	free(p->threads);
 	free(p->processes);
 	free(p->notes);
+	profile_remarks_fini(&p->remarks);
 	for (uint32_t i = 0; i < p->ledger_count; i++)
 		ledger_fini(&p->ledgers[i]);
 	free(p->ledgers);

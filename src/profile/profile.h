@@ -18,6 +18,7 @@
 #include "hosted/error.h"
 #include "hosted/name_pool.h"
 #include "profile/profile_look.h"
+#include "profile/profile_remarks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,8 +101,7 @@ enum profile_via {
 const char *profile_via_name(uint32_t via);
 
 struct profile_lifetime {
-	uint64_t mean_ns, p50_ns, p99_ns,
-		max_ns; /* of blocks until they are freed or the end comes */
+	uint64_t mean_ns, p50_ns, p99_ns, max_ns; /* until they are freed or the end comes */
 };
 
 /* Lifetime histogram: bucket 0 is under 512 ns, bucket i holds [2^(i+8), 2^(i+9)) ns, the last one
@@ -117,8 +117,7 @@ struct profile_site {
 	uint32_t via;
 	uint32_t labels; /* in label_sets, or PROFILE_NONE: other labels are another site */
 	uint32_t merged; /* how many call stacks of the recording it stands for */
-	uint32_t
-		call; /* the innermost one of the largest of those stacks; PROFILE_NONE: not kept */
+	uint32_t call;   /* the innermost one of the largest of those; PROFILE_NONE: not kept */
 	uint64_t allocations, reallocations, frees;
 	uint64_t allocated_bytes, reallocated_bytes;
 	uint64_t peak_bytes, peak_blocks;
@@ -490,6 +489,7 @@ struct profile {
 	struct profile_behaviour behaviour;
 	struct profile_estimates estimates;
 	struct profile_heap heap;
+	struct profile_remarks remarks;
 	struct profile_note *notes;
 	uint32_t note_count;
 	struct ledger *ledgers; /* of the processes here, in order of time */

@@ -98,6 +98,7 @@ SITE_IS_FIRST(profile_release);
 SITE_IS_FIRST(profile_history_row);
 SITE_IS_FIRST(profile_birth);
 SITE_IS_FIRST(profile_first);
+SITE_IS_FIRST(profile_hop_site);
 
 /* Gives the entries the new indices of their sites and drops those whose site is dropped. Returns how
  * many are left. */
@@ -139,6 +140,7 @@ void profile_sites_moved(struct profile *p, const uint32_t *to)
 	MOVE(b->releases, b->release_count, to);
 	MOVE(b->history.rows, b->history.row_count, to);
 	MOVE(b->firsts, b->first_count, to);
+	MOVE(p->remarks.hop_sites, p->remarks.hop_site_count, to);
 	MOVE(p->estimates.live_births.list, p->estimates.live_births.count, to);
 	MOVE(p->estimates.peak_births.list, p->estimates.peak_births.count, to);
 	if (p->estimates.ages)

@@ -21,6 +21,7 @@
 #include "profile/trace_load.h"
 #include "profile/trace_looks.h"
 #include "profile/trace_notes.h"
+#include "profile/trace_remarks.h"
 #include "profile/trace_unseen.h"
 #include "profile/user_frame.h"
 #include "trace/trace_block.h"
@@ -193,35 +194,16 @@ int trace_load_part(struct load *l)
 static int load_whole(struct load *l)
 {
 	static load_step *const steps[] = {
-		refuse_selection,
-		trace_select_threads,
-		trace_describe_selection,
-		trace_load_meta,
-		trace_load_processes,
-		split_by_process,
-		trace_ends_load,
-		load_tally,
-		trace_load_threads,
-		add_silent_threads,
-		load_notes,
-		load_ledgers,
-		trace_load_modules,
-		trace_load_mapped,
-		trace_load_sites,
-		trace_load_totals,
-		load_errors,
-		trace_load_unseen,
-		name_user_frames,
-		load_process_totals,
-		trace_looks_processes,
-		sum_ledgers,
-		trace_load_history,
-		trace_load_sizes,
-		trace_load_firsts,
-		trace_judge,
-		drop_recorded,
-		use_own_time,
-		NULL,
+		refuse_selection,      trace_select_threads, trace_describe_selection,
+		trace_load_meta,       trace_load_processes, split_by_process,
+		trace_ends_load,       load_tally,           trace_load_threads,
+		add_silent_threads,    load_notes,           load_ledgers,
+		trace_load_modules,    trace_load_mapped,    trace_remarks_read,
+		trace_load_sites,      trace_load_totals,    load_errors,
+		trace_load_unseen,     name_user_frames,     load_process_totals,
+		trace_looks_processes, sum_ledgers,          trace_load_history,
+		trace_load_sizes,      trace_load_firsts,    trace_judge,
+		drop_recorded,         use_own_time,         NULL,
 	};
 	l->p = profile_new();
 	if (!l->p)
@@ -248,6 +230,7 @@ static void load_fini(struct load *l)
 	tally_fini(&l->replayed);
 	tally_fini(&l->mapped);
 	free(l->map_calls);
+	trace_remarks_free(l->remarks);
 }
 
 /* r: for events; NULL if c has samples, which are not replayed. */

@@ -67,6 +67,11 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 int profile_from_samples(struct profile **out, const struct trace_contents *c,
 			 const struct profile_selection *sel, struct heft_error *err);
 
+/* When the selected processes made the mark "NAME" for the first time; "NAME#2": the second time. Times of events are
+ * rounded down to ticks, and so is *time_ns. HEFT_ENOTFOUND: there is none; the message lists those that there are. */
+int trace_mark_time(struct trace_reader *r, const struct profile_selection *sel, const char *text,
+		    uint64_t *time_ns, struct heft_error *err);
+
 /* Whether these first bytes of a file are those of a recording. */
 bool profile_is_recording(const uint8_t *head, size_t length);
 /* Opens a heft recording. *r is NULL if the file is not one or cannot be read: src/import then takes it,

@@ -40,6 +40,7 @@ struct load {
 	struct tally mapped;    /* of mapped memory, by site; empty: it was not asked for */
 	uint8_t *
 		map_calls; /* by site: the first call that mapped there, plus 1; 0: none did. Or NULL */
+	struct trace_remarks *remarks; /* what the program said (trace_remarks.h); NULL: nothing */
 	const struct behaviour *behaviour; /* of the part, by its sites; NULL: the recording's */
 };
 

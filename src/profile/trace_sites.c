@@ -10,6 +10,7 @@
 #include "profile/process_images.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_looks.h"
+#include "profile/trace_remarks.h"
 #include "profile/trace_resident.h"
 #include "profile/trace_stacks.h"
 
@@ -401,6 +402,8 @@ int trace_load_sites(struct load *l)
 	if (rc == 0)
 		want_makers(l, w.wanted);
 	if (rc == 0)
+		trace_remarks_want(l, w.wanted);
+	if (rc == 0)
 		rc = load_stacks(l, w.wanted, w.nodes, w.calls);
 	if (rc == 0)
 		find_makers(l, w.nodes);
@@ -416,6 +419,8 @@ int trace_load_sites(struct load *l)
 		rc = order_sites(l, &w);
 	if (rc == 0)
 		rc = trace_looks_sites(l, w.final);
+	if (rc == 0)
+		rc = trace_remarks_fill(l, w.nodes, l->split ? NULL : w.final);
 	if (rc == 0 && behaves)
 		rc = trace_behaviour_load(p, l->c, w.final, w.nodes, l->thread_ids);
 	if (rc == 0 && l->behaviour)

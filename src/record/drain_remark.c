@@ -18,6 +18,19 @@ static void find_block(struct drain *d, struct recorded_process *p, struct trace
 	uint64_t birth_ns = drain_stamp_ns(d, block.birth_tsc);
 	m->b = (birth_ns < m->time_ns ? m->time_ns - birth_ns : 0) + 1;
 	m->c = block.size;
+	m->born_at = block.site + 1;
+}
+
+/* The program has written the name into its log before the record; nobody may have read that part of the log yet. */
+static int find_name(struct drain *d, struct recorded_process *p, uint32_t number, uint32_t *name)
+{
+	int rc = 0;
+	*name = stack_map_name(&p->process.stacks, number);
+	if (number && !*name) {
+		rc = process_stacks_read_log(&d->stacks, &p->process.stacks);
+		*name = stack_map_name(&p->process.stacks, number);
+	}
+	return rc;
 }
 
 int drain_remark(struct drain *d, struct recorded_process *p, struct stream *s,
@@ -33,7 +46,8 @@ int drain_remark(struct drain *d, struct recorded_process *p, struct stream *s,
 	};
 	if (rec->node && stack_map_site(&d->stacks, &p->process.stacks, rec->node, &m.site))
 		return HEFT_EFORMAT;
-	m.name = stack_map_name(&p->process.stacks, rec->detail);
+	if (find_name(d, p, rec->detail, &m.name))
+		return HEFT_EFORMAT;
 	if (m.kind == TRACE_REMARK_STAGE)
 		find_block(d, p, &m);
 	else if (m.kind == TRACE_REMARK_STOP)

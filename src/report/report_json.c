@@ -185,6 +185,8 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	write_findings(&w, p, findings);
 	model_json_notes(&w, NULL, p, findings);
 	model_json_ledgers(&w, p->ledgers, p->ledger_count);
+	if (!o->focus && !o->ignore)
+		model_json_remarks(&w, NULL, p);
 	json_write_object_end(&w);
 	json_write_newline(&w);
 	json_stacks_fini(&stacks);

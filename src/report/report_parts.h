@@ -49,6 +49,9 @@ void report_print_site_via(FILE *out, const struct profile *p, const struct prof
 /* In a sampled profile: the sites that hold most of what is live, by when that was made. */
 int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o);
 
+/* What the program said (heft.h): marks, regions, stages, events, pools. Nothing if it said nothing. */
+int report_print_remarks(FILE *out, const struct profile *p, const struct report_options *o);
+
 /* The processes, if there are several. */
 int report_print_processes(FILE *out, const struct profile *p, const struct report_options *o);
 

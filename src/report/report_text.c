@@ -553,6 +553,8 @@ int report_text(FILE *out, const struct profile *p, const struct report_options 
 	if (rc == 0)
 		rc = report_print_ages(out, p, o);
 	if (rc == 0)
+		rc = report_print_remarks(out, p, o);
+	if (rc == 0)
 		print_next(out, p, o);
 	return rc;
 }

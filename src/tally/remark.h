@@ -28,7 +28,9 @@ struct trace_remark {
 	uint64_t a, b, c;
 	uint32_t thread;
 	uint32_t site; /* of STAGE, EVENT, POOL_ALLOC: the call stack. Else the site without one */
-	uint32_t name; /* 0: none. Else a number of the recording, each with one text */
+	/* STAGE: 1 + the site that allocated the block; 0: not known */
+	uint32_t born_at;
+	uint32_t name;    /* 0: none. Else a number of the recording, each with one text */
 	const char *text; /* that text, "" without a name; only where a recording is read */
 	uint8_t kind;     /* enum trace_remark_kind */
 };

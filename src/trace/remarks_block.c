@@ -14,12 +14,13 @@ enum {
 	NUMBER = 16, /* a */
 	SECOND = 32, /* b */
 	THIRD = 64,  /* c */
+	BIRTH = 128, /* born_at */
 };
 static const uint8_t has[TRACE_REMARK_KINDS] = {
 	[TRACE_REMARK_MARK] = NAME,
 	[TRACE_REMARK_REGION_BEGIN] = NAME | NUMBER | SECOND,
 	[TRACE_REMARK_REGION_END] = NAME | NUMBER | SECOND,
-	[TRACE_REMARK_STAGE] = NAME | SITE | ADDRESS | SECOND | THIRD,
+	[TRACE_REMARK_STAGE] = NAME | SITE | ADDRESS | SECOND | THIRD | BIRTH,
 	[TRACE_REMARK_STAGE_END] = ADDRESS,
 	[TRACE_REMARK_EVENT] = NAME | SITE | NUMBER,
 	[TRACE_REMARK_POOL_CREATE] = NAME | POOL,
@@ -76,6 +77,8 @@ void remarks_put(struct byte_buffer *b, struct remarks_base *base, const struct 
 		buffer_put(b, m->b);
 	if (fields & THIRD)
 		buffer_put(b, m->c);
+	if (fields & BIRTH)
+		buffer_put(b, m->born_at);
 }
 
 static const char *get_name(struct byte_cursor *c, struct remark_names *n)
@@ -99,7 +102,7 @@ const char *remarks_get(struct byte_cursor *c, struct remarks_base *base,
 			struct remark_names *names, struct trace_remark *m, uint32_t site_limit,
 			uint32_t thread_limit, bool *end)
 {
-	uint64_t kind, name = 0, site = 0;
+	uint64_t kind, name = 0, site = 0, born_at = 0;
 	*m = (struct trace_remark){.text = ""};
 	*end = true;
 	do {
@@ -130,14 +133,17 @@ const char *remarks_get(struct byte_cursor *c, struct remarks_base *base,
 		m->b = cursor_get(c);
 	if (fields & THIRD)
 		m->c = cursor_get(c);
+	if (fields & BIRTH)
+		born_at = cursor_get(c);
 	if (c->bad)
 		return "a complete remark";
-	if ((fields & SITE && site >= site_limit) || thread >= thread_limit)
+	if ((fields & SITE && site >= site_limit) || born_at > site_limit || thread >= thread_limit)
 		return "a remark of a thread and a site that have been defined";
 	if (name > names->count)
 		return "a remark with a name that has been defined";
 	m->thread = (uint32_t)thread;
 	m->site = (uint32_t)site;
+	m->born_at = (uint32_t)born_at;
 	m->name = (uint32_t)name;
 	if (name)
 		m->text = names->texts[name - 1];

@@ -11,7 +11,7 @@ from harness import BUILD, HEFT, PROGRAMS, bare, line_of, report, run, start
 
 KINDS = {"unbounded-queue", "per-instance-cost", "copied-records", "growth-slack", "allocator-rounding",
          "growing-site", "temporary-churn", "leak-unreachable", "untouched-memory", "fragmentation",
-         "duplicate-content", "books-do-not-close", "profile-quality"}
+         "duplicate-content", "books-do-not-close", "pool-leak", "profile-quality"}
 SEVERITIES = ["high", "medium", "low"]
 
 

@@ -39,7 +39,8 @@ HEAP_STATES = {"lost": "5000", "untouched": "50", "equal": "5000", "every_second
 FINDINGS = {"queue": {"unbounded-queue"}, "leaky_server": {"growing-site"}, "leaking": {"growing-site"},
             "family": {"unbounded-queue", "growing-site", "per-instance-cost", "allocator-rounding", "growth-slack",
                        "temporary-churn", "copied-records"},
-            "together": {"growing-site"}, "warms": {"growing-site"}}
+            "together": {"growing-site"}, "warms": {"growing-site"},
+            "followed": {"unbounded-queue"}, "pool": {"pool-leak"}}
 
 
 def validator(kind, within=""):
@@ -127,6 +128,7 @@ def recordings(compiled, tmp_path_factory):
                           f"{examples}/csv_rows {rows}", f"{shapes} spare", f"{shapes} scratch", f"{shapes} both",
                           f"{compiled('copied_rows.c')} strdup"])
     growth = compiled("growth_shapes.c")
+    header = ["-I", REPOSITORY / "include"]
     for name, opts, env, status, *command in (
             ("sqlite", [], {}, 0, "sqlite3", ":memory:", sql),
             ("slack", [], {}, 0, f"{examples}/csv_rows", rows),
@@ -144,6 +146,9 @@ def recordings(compiled, tmp_path_factory):
             ("family", [], {}, 0, "/bin/sh", "-c", family),
             ("together", [], {}, 0, growth, "together"),
             ("warms", [], {}, 0, growth, "warms-up"),
+            ("marked", [], {}, 0, compiled("marked.c", flags=header)),
+            ("followed", [], {}, 0, compiled("followed_queue.c", flags=header)),
+            ("pool", [], {}, 0, compiled("arena.c", flags=header), "leak"),
             ("deep", [], {}, 0, compiled("deep_recursion.c"), "mixed", "6000", "600"),
             ("deeper", [], {}, 0, compiled("deep_recursion.c"), "mixed", "7200", "600"),
             ("guessed", [], {}, 0, compiled("jit_frame.c")),

@@ -6,6 +6,7 @@
 
 #include "findings_double.h"
 #include "profile_fixture.h"
+#include "remarks_fixture.h"
 #include "report_fixture.h"
 
 /* Longest line in columns; all columns are ASCII or made so, or block characters. */
@@ -421,6 +422,21 @@ static int make(void **state)
 {
 	/* Files are shown from where one stands. */
 	return fixture_make(state) || chdir(fixture_folder) ? -1 : 0;
+}
+
+TEST(test_what_the_program_said)
+{
+	struct report_options o = plain;
+	remarks_record(said, SAID_COUNT);
+	struct profile *p = load_remarks(NULL);
+	expect_golden("remarks.txt", text_of(report_text, p, &o), 100);
+	o.width = 72;
+	expect_golden("remarks_narrow.txt", text_of(report_text, p, &o), 72);
+	o.focus = "f";
+	char *text = text_of(report_text, p, &o);
+	assert_null(strstr(text, "Pools"));
+	free(text);
+	profile_free(p);
 }
 
 UNIT_TESTS(make, fixture_remove)

@@ -13,7 +13,7 @@
 // "/api/r/1/sites?at=end", "/api/r/1/site?site=7", "/api/r/1/lifetimes", "/api/r/1/threads".
 // Mode churn has counts only: its metric never stands in an address ("/api/r/1/tree?mode=churn").
 // A file holds tree, sites and functions of these five: live at the peak, at=end, mode=allocated,
-// mode=allocated&metric=count, mode=churn; besides them sizes, lifetimes, threads, ledger, files, and
+// mode=allocated&metric=count, mode=churn; besides them sizes, lifetimes, threads, ledger, remarks, files, and
 // with --source source?file=...
 // Of several processes it holds for the greatest summary, timeline, threads, tree and sites with process=N,
 // the last two also with at=end.
@@ -242,6 +242,7 @@ export interface Has {
   sizes: boolean;
   temporary: boolean;
   ledger: boolean; // somebody looked where the resident memory was
+  remarks: boolean; // the program said something (heft.h)
   source: boolean;
 }
 export interface Finding extends ModelFinding {
@@ -262,7 +263,8 @@ export interface Timeline {
   rows: { site: number; place: Place; callers: string; bytes: number[]; left_bytes: number }[]; // the top 5 sites; the rest is the difference
   rss: { time_ns: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
   events: number[]; // allocations, reallocations and frees a second up to each point; empty: not known
-  marks: { time_ns: number; name: string }[];
+  marks: { time_ns: number; name: string }[]; // of very many every n-th
+  regions: { begin_ns: number; end_ns: number; name: string }[]; // up to 100, the longest first
   limit_bytes: number; // memory limit; 0: not known or far away
 }
 
@@ -380,6 +382,24 @@ export interface Threads {
   // hand-overs: blocks allocated by `from` and freed by `to`
   cells: { from: number; to: number; frees: number; wait_mean_ns: number }[]; // indices; -1: others
 }
+
+// GET /api/r/ID/remarks?mode=allocated&from=NS&to=NS&process=N&program=NAME: what the program said, in the window or in all; each list
+// is absent where it is empty. Of marks and regions the first 1000, and how many there are if these are more.
+export interface Remarks {
+  marks?: Mark[];
+  mark_count?: number;
+  regions?: Region[];
+  region_count?: number;
+  stages?: Stage[];
+  program_events?: { name: string; count: number; weight: number; sites: ({ count: number; weight: number } & Said)[] }[];
+  pools?: (PoolObjects & { name: string; pools: number; destroyed: number; sites: (PoolObjects & Said)[] })[];
+}
+export interface Mark { time_ns: number; name: string; pid: number; tid: number }
+export interface Region { begin_ns: number; end_ns: number; name: string; scope: "process" | "thread"; open: boolean; inherited: boolean; pid: number; tid: number }
+// from null: the allocation. to null: the block ended, or it is still_there.
+export interface Stage { from: string | null; to: string | null; still_there: boolean; blocks: number; total_ns: number; mean_ns: number; p50_ns: number; p99_ns: number; max_ns: number }
+export interface Said extends Place { caller: string } // who calls heft.h, and who calls that one
+export interface PoolObjects { objects: number; bytes: number; given_back: number; left_objects: number; left_bytes: number; peak_objects: number; peak_bytes: number }
 
 // GET /api/diff?a=ID&b=ID&metric=...&a.at=...&b.at=... (any Selection field with "a." or "b.")
 export interface Diff {

@@ -19,6 +19,7 @@ export const KEYS: [string, string][] = [
   ["Enter", "zoom to the chosen box, open the chosen row"],
   ["Esc", "back: close, zoom out, clear"],
   ["i, r, f, k, c", "flame graph: invert, merge recursion, fold system frames, fold chains, colours"],
+  ["M", "what the program says: marks, regions, stages, pools"],
   ["P", "processes: choose one by its row; Esc shows all again"],
   ["s", "the chosen function in Sandwich"],
   ["y", "copy the stack in the inspector"],

@@ -60,6 +60,7 @@ function actions(summary: Summary): Record<string, () => void> {
     f: () => go({ fold: !s.fold, zoom: "", node: "" }),
     k: () => go({ chains: !s.chains, opened: "" }),
     c: () => go({ colour: s.colour === "module" ? "lifetime" : "module" }),
+    M: () => { if (has.remarks) openView("marks"); },
     P: () => { if (summary.processes.length > 1) openView("processes"); },
     s: sandwichOfChosen,
     y: copyStack,

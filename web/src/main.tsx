@@ -12,6 +12,7 @@ import { Help } from "./help";
 import { Inspector } from "./inspector";
 import { listenToKeys } from "./keys";
 import { LifetimesView } from "./lifetimes";
+import { MarksView } from "./marks";
 import { gapWords, MemoryView, NO_LEDGER } from "./memory";
 import { ProcessesView } from "./processes";
 import { SandwichView } from "./sandwich";
@@ -45,6 +46,7 @@ const VIEW: Record<ViewName, View> = {
   lifetimes: { words: "Lifetimes", question: "How long do blocks live?", show: LifetimesView, has: "lifetimes", lacks: exactOnly("lifetimes: they need every free") },
   threads: { words: "Threads", question: "Who hands memory to whom?", show: ThreadsView, has: "threads", lacks: (s) => (s.format !== "heft" ? `A ${s.format} file does not record threads. Recordings of heft do.` : s.mode === "sample" ? "Samples name the threads of live blocks, and no sample was live." : "No thread of this program allocated anything.") },
   diff: { words: "Compare", question: "What changed?", show: DiffView },
+  marks: { words: "Marks", question: "What does the program say?", show: MarksView, has: "remarks", lacks: () => "The program said nothing (heft.h)." },
   processes: { words: "Processes", question: "Which process?", show: ProcessesView },
   memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView, has: "ledger", lacks: (s) => gapWords(s) + (s.format === "heft" ? NO_LEDGER : `A ${s.format} file has no ledgers. Recordings of heft do.`) },
 };
@@ -99,10 +101,10 @@ function Main({ summary, recordings }: { summary: Summary; recordings: Recording
   const Shown = view.show;
   return <main>
     <nav class="rail" aria-label="Views"><ul>{VIEWS.map((v, i) => {
-      if (v === "processes" && summary.processes.length < 2) return null;
+      if (v === "processes" ? summary.processes.length < 2 : v === "marks" && !summary.has.remarks) return null;
       const off = VIEW[v].has && !summary.has[VIEW[v].has];
       return <li key={v}><button aria-current={v === name ? "page" : undefined} class={off ? "lacking" : undefined}
-        title={VIEW[v].question + (off ? " (not in this recording)" : "")} onClick={() => go({ view: v, sort: "" })}><kbd aria-hidden="true">{i < 10 ? (i + 1) % 10 : "P"}</kbd><span>{VIEW[v].words}</span></button></li>;
+        title={VIEW[v].question + (off ? " (not in this recording)" : "")} onClick={() => go({ view: v, sort: "" })}><kbd aria-hidden="true">{i < 10 ? (i + 1) % 10 : v === "marks" ? "M" : "P"}</kbd><span>{VIEW[v].words}</span></button></li>;
     })}</ul></nav>
     {/* Lifetimes has nothing in it to focus, and may be too high: the keyboard scrolls it. */}
     <section class={`view view-${name}`} id="view" tabIndex={name === "lifetimes" ? 0 : -1} aria-label={`${view.words}: ${view.question}`}>

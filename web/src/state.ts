@@ -7,7 +7,7 @@ import { signal } from "@preact/signals";
 import type { Mode, Selection } from "./api";
 
 export const VIEWS = ["findings", "flame", "sites", "sandwich", "source", "sizes", "lifetimes", "threads",
-  "diff", "memory", "processes"] as const;
+  "diff", "memory", "marks", "processes"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export const MODES: Mode[] = ["live", "grew", "allocated", "churn"];
 export const MODE_WORDS: Record<Mode, string> = {

@@ -1,17 +1,19 @@
 // The timeline, always visible: live heap stacked by its top sites, RSS over it, marks, the peak and a
 // memory limit. It chooses what every view is about: a click an instant, dragging a window, Shift+click
 // the instant that Diff compares with. By keyboard it is a slider (arrows), [ and ] set the window's ends.
-import { abs, max, min, round } from "./arithmetic";
+import { abs, floor, max, min, round } from "./arithmetic";
 import { signal } from "@preact/signals";
-import { useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Mode, Summary, Timeline as Doc } from "./api";
 import { Callers, Choice, PlaceName, taken } from "./bits";
 import { Label, TimeAxis, ticks, tidy, Upright, useSize } from "./chart_parts";
 import { holds, isFile, useDocument } from "./fetch";
+import { lanesOf, zoomTo } from "./remarks";
 import { chosenWords } from "./processes";
 import { address, chooseProcess, go, MODE_WORDS, MODES, processOf, selectionOf, state, type State } from "./state";
 import { brief, bytes, clean, duration, functionWords, rate, several } from "./words";
 
+const LANE = 15; // pixels
 const LEFT = 68, RIGHT = 66; // room for the axes: of the heap, and of RSS
 
 // The instant that is chosen, as a time.
@@ -194,7 +196,9 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const [hover, setHover] = useState<number | null>(null);
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
   const start = useRef<{ x: number; ns: number } | null>(null);
-  const s = scaleOf(doc, size.width, size.height);
+  // Regions have lanes below the axis.
+  const lanes = useMemo(() => lanesOf(doc.regions), [doc]), depth = lanes.length * LANE;
+  const s = scaleOf(doc, size.width, size.height - depth);
   const st = state.value;
   const timeOf = (e: MouseEvent) => {
     const x = e.clientX - box.current!.getBoundingClientRect().left;
@@ -234,10 +238,10 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const now = instantNs(summary), left = isAtExits(summary);
   const i = indexAt(doc.times_ns, now);
   const window_ = drag ?? (st.mode !== "live" ? { from: st.from, to: st.to || doc.to_ns } : null);
-  const right = s.right, bottom = size.height - 18;
+  const right = s.right, bottom = s.height - 18;
   const peakX = s.x(summary.totals.peak_time_ns ?? 0), late = peakX > right - 130;
   return <div class="timeline-row">
-    <div class={summary.has.windows ? "chart-box" : "chart-box fixed"} title={summary.has.windows ? undefined : CANNOT} ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={round(doc.from_ns / 1000)} aria-valuemax={round(doc.to_ns / 1000)}
+    <div class={summary.has.windows ? "chart-box" : "chart-box fixed"} title={summary.has.windows ? undefined : CANNOT} ref={box} style={{ "--lanes": depth + "px" }} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={round(doc.from_ns / 1000)} aria-valuemax={round(doc.to_ns / 1000)}
       aria-valuenow={round(now / 1000)} aria-valuetext={left ? `${LEFT_WORDS}: ${bytes(doc.left_bytes)}` : `${duration(now)}: live ${bytes(doc.bytes[i])}`}
       onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => setHover(null)}
       onPointerCancel={() => { start.current = null; setDrag(null); }} onKeyDown={keys}>
@@ -245,13 +249,21 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
         {ticks(s.most).map((t) => <g key={t}><line class="grid" x1={LEFT} x2={right} y1={s.y(t)} y2={s.y(t)} /><Label x={LEFT - 6} y={s.y(t) + 4} anchor="end">{tidy(bytes(t))}</Label></g>)}
         {s.rssMost > 0 && <g class="rss-axis"><line class="grid" x1={right} x2={right} y1={8} y2={bottom} />{ticks(s.rssMost).map((t) => <Label key={t} x={right + 6} y={s.rssY(t) + 4} anchor="start">{tidy(bytes(t))}</Label>)}<Label x={right + 6} y={bottom} anchor="start">RSS</Label></g>}
         <Label x={LEFT - 6} y={bottom} anchor="end">heap</Label>
-        <TimeAxis from={doc.from_ns} to={doc.to_ns} x={s.x} y={size.height - 4} width={right + 8} />
+        <TimeAxis from={doc.from_ns} to={doc.to_ns} x={s.x} y={s.height - 4} width={right + 8} />
         {areas(doc, s).map((d, k, all) => <path key={k} class={k === all.length - 1 ? "layer-other" : `layer-${k}`} d={d} />)}
         {s.rssMost > 0 && <path class="rss-line" d={line(doc.rss, s)} />}
         {doc.limit_bytes > 0 && doc.limit_bytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={right} y1={s.y(doc.limit_bytes)} y2={s.y(doc.limit_bytes)} /><Label x={late ? LEFT + 4 : right - 4} y={s.y(doc.limit_bytes) - 4} anchor={late ? "start" : "end"}>{`limit ${bytes(doc.limit_bytes)}`}</Label></g>}
         {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={max(1, s.x(window_.to) - s.x(window_.from))} height={bottom} />}
         {summary.has.peak && <g class="peak-mark"><Upright x={peakX} top={8} height={bottom} /><Label x={peakX + (late ? -6 : 6)} y={11} anchor={late ? "end" : "start"}>{`▲ peak ${bytes(summary.totals.peak_bytes)}`}</Label></g>}
-        {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.time_ns)} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.time_ns)}</title></path>)}
+        <Marks doc={doc} s={s} bottom={bottom} />
+        {lanes.map((lane, k) => lane.map((r) => {
+          const x = s.x(r.begin_ns), w = max(2, s.x(r.end_ns) - x);
+          return <g key={r.begin_ns} class="region" onPointerDown={(e) => e.stopPropagation()} onClick={() => summary.has.windows && zoomTo(r.begin_ns, r.end_ns)}>
+            <title>{brief(r.name) || "region"}: {duration(r.end_ns - r.begin_ns)}{summary.has.windows && ", click for what grew in it"}</title>
+            <rect x={x} y={s.height + k * LANE} width={w} height={LANE - 2} rx={2} />
+            {w > 7 * min(r.name.length, 12) && <text class="axis" x={x + 4} y={s.height + k * LANE + 10.5}>{brief(r.name, floor(w / 7))}</text>}
+          </g>;
+        }))}
         {st.mode === "live" && !left && <g class="instant"><Upright x={s.x(now)} height={bottom} /><path d={`M${s.x(now) - 5} 0h10l-5 7Z`} /></g>}
         {st.view === "diff" && typeof st.bat === "number" && !st.b && <g class="instant second"><Upright x={s.x(st.bat)} height={bottom} /><Label x={s.x(st.bat) + 8} y={24}>B</Label></g>}
         {hover !== null && <Upright kind="hover-line" x={s.x(hover)} height={bottom} />}
@@ -259,6 +271,18 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
     </div>
     <Legend doc={doc} at={hover ?? now} hovering={hover !== null} left={left && hover === null} />
   </div>;
+}
+
+// Upright lines with names, where there is room for these.
+function Marks({ doc, s, bottom }: { doc: Doc; s: Scale; bottom: number }) {
+  let end = 0;
+  return <>{doc.marks.map((m, k) => {
+    const x = s.x(m.time_ns), name = brief(m.name, 14), w = name.length * 6.9;
+    const named = x >= end && x + w + 6 < s.right;
+    if (named) end = x + w + 10;
+    return <g key={k} class="mark"><Upright x={x} top={24} height={bottom} /><path class="diamond" d={`M${x} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.time_ns)}</title></path>
+      {named && <Label x={x + 4} y={32} anchor="start">{name}</Label>}</g>;
+  })}</>;
 }
 
 // The layers in words, with their sizes at the instant pointed at.
