@@ -396,13 +396,13 @@ int placement_plan_make(struct placement_plan *p, const struct attach_options *o
 {
 	struct target_named named[ATTACH_FUNCTIONS];
 	bool again = true;
-	for (unsigned i = 0; i < o->function_count; i++)
-		attach_function_meaning(&o->functions[i], &named[i]);
+	for (unsigned i = 0; i < o->functions.count; i++)
+		attach_function_meaning(&o->functions.items[i], &named[i]);
 	int rc = target_modules_read(&p->modules, o->pid, err);
 	if (!rc)
 		rc = target_allocator_find(&p->allocator, &p->modules, err);
 	if (!rc)
-		rc = target_own_find(&p->allocator, &p->modules, named, o->function_count, err);
+		rc = target_own_find(&p->allocator, &p->modules, named, o->functions.count, err);
 	if (!rc && o->preload)
 		target_add_execs(&p->allocator, &p->modules);
 	if (!rc)
