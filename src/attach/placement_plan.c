@@ -6,6 +6,7 @@
 #include "attach/placement_plan.h"
 
 #include "attach/target_branches.h"
+#include "attach/target_links.h"
 #include "session/own_allocator.h"
 #include "session/process_start.h"
 
@@ -347,8 +348,11 @@ static void judge_allocators(struct placement_plan *p)
 static int check_stripped(struct placement_plan *p, struct heft_error *err)
 {
 	const struct wire_blob *shared = blob_image_shared(&p->blob);
+	const ssize_t program = target_program(&p->modules);
 	struct wire_hooked files[WIRE_BLOB_ALLOCATORS];
 	struct own_allocator found;
+	if (program >= 0 && !target_is_stripped(&p->modules, (size_t)program))
+		return 0;
 	for (uint32_t i = 0; i < shared->allocator_count; i++)
 		files[i] = (struct wire_hooked){shared->allocators[i].device,
 						shared->allocators[i].inode};
