@@ -9,14 +9,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A function that the user names as one of an allocator */
-struct attach_function {
-	char name[64];
-	unsigned kind;
-};
+/* Functions that the user names as ones of an allocator (--alloc-fn) */
 enum { ATTACH_FUNCTIONS = 32 };
-/* "my_alloc:malloc"; the message of a failure names the kinds. */
-int attach_function_parse(const char *text, struct attach_function *out, struct heft_error *err);
+struct attach_functions {
+	struct attach_function {
+		char name[64];
+		unsigned kind;
+	} items[ATTACH_FUNCTIONS];
+	unsigned count;
+};
+/* Adds "my_alloc:malloc"; the message of a failure names the kinds. */
+int attach_functions_add(struct attach_functions *f, const char *text, struct heft_error *err);
 
 struct attach_options {
 	pid_t pid;
@@ -26,8 +29,7 @@ struct attach_options {
 		preload; /* heft's library, for programs that it executes; NULL: they are not followed */
 	uint64_t sample_bytes; /* 0: every allocation */
 	bool sample_automatic, follow;
-	struct attach_function functions[ATTACH_FUNCTIONS];
-	unsigned function_count;
+	struct attach_functions functions;
 	bool older; /* list the blocks that the program has; it stands still meanwhile */
 	/* Not 0: the process has not executed the program yet, and will have with so many calls of exec.
 	 * attach_begin only traces it, and attach_started puts heft into the program before any of its code runs. */

@@ -23,15 +23,20 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-int attach_function_parse(const char *text, struct attach_function *out, struct heft_error *err)
+int attach_functions_add(struct attach_functions *f, const char *text, struct heft_error *err)
 {
 	const char *colon = strrchr(text, ':');
 	size_t length = colon ? (size_t)(colon - text) : 0;
+	if (f->count == ATTACH_FUNCTIONS)
+		return heft_fail(err, HEFT_EUSAGE, "too many --alloc-fn: at most %d",
+				 ATTACH_FUNCTIONS);
+	struct attach_function *out = &f->items[f->count];
 	for (unsigned i = 0; colon && i < KINDS; i++)
 		if (!strcmp(colon + 1, kinds[i].name) && length && length < sizeof out->name) {
 			memcpy(out->name, text, length);
 			out->name[length] = 0;
 			out->kind = i;
+			f->count++;
 			return 0;
 		}
 	return heft_fail(err, HEFT_EUSAGE,

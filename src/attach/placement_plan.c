@@ -6,6 +6,7 @@
 #include "attach/placement_plan.h"
 
 #include "attach/target_branches.h"
+#include "attach/target_links.h"
 #include "session/own_allocator.h"
 #include "session/process_start.h"
 
@@ -347,8 +348,11 @@ static void judge_allocators(struct placement_plan *p)
 static int check_stripped(struct placement_plan *p, struct heft_error *err)
 {
 	const struct wire_blob *shared = blob_image_shared(&p->blob);
+	const ssize_t program = target_program(&p->modules);
 	struct wire_hooked files[WIRE_BLOB_ALLOCATORS];
 	struct own_allocator found;
+	if (program >= 0 && !target_is_stripped(&p->modules, (size_t)program))
+		return 0;
 	for (uint32_t i = 0; i < shared->allocator_count; i++)
 		files[i] = (struct wire_hooked){shared->allocators[i].device,
 						shared->allocators[i].inode};
@@ -396,13 +400,13 @@ int placement_plan_make(struct placement_plan *p, const struct attach_options *o
 {
 	struct target_named named[ATTACH_FUNCTIONS];
 	bool again = true;
-	for (unsigned i = 0; i < o->function_count; i++)
-		attach_function_meaning(&o->functions[i], &named[i]);
+	for (unsigned i = 0; i < o->functions.count; i++)
+		attach_function_meaning(&o->functions.items[i], &named[i]);
 	int rc = target_modules_read(&p->modules, o->pid, err);
 	if (!rc)
 		rc = target_allocator_find(&p->allocator, &p->modules, err);
 	if (!rc)
-		rc = target_own_find(&p->allocator, &p->modules, named, o->function_count, err);
+		rc = target_own_find(&p->allocator, &p->modules, named, o->functions.count, err);
 	if (!rc && o->preload)
 		target_add_execs(&p->allocator, &p->modules);
 	if (!rc)

@@ -81,23 +81,38 @@ static void search(struct stop *s, uint64_t from, uint64_t to)
 	}
 }
 
-void frame_find_code(struct stop *s)
+static bool is_of_libc(const char *line)
 {
-	char path[64], line[512];
+	return strstr(line, "/libc.") || strstr(line, "/libc-") || strstr(line, "/ld-musl");
+}
+
+static void search_files(struct stop *s, FILE *maps, bool libc)
+{
+	char line[512];
 	uint64_t from, to, searched = 0;
-	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", s->pid, stop_live_task(s));
-	FILE *maps = fopen(path, "re");
-	while (maps && searched < SEARCH_MOST && !(s->frame.call_return && s->frame.end_handler) &&
+	while (searched < SEARCH_MOST && !(s->frame.call_return && s->frame.end_handler) &&
 	       fgets(line, sizeof line, maps)) {
 		/* Code from files only: what a program makes at run time it may take back. */
 		if (sscanf(line, "%lx-%lx", &from, &to) != 2 || !strstr(line, " r-x") ||
-		    !strchr(line, '/'))
+		    !strchr(line, '/') || is_of_libc(line) != libc)
 			continue;
 		search(s, from, to);
 		searched += to - from;
 	}
-	if (maps)
-		fclose(maps);
+}
+
+/* libc comes first: it has both, and the program before it may have 50 MiB of code. */
+void frame_find_code(struct stop *s)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", s->pid, stop_live_task(s));
+	FILE *maps = fopen(path, "re");
+	if (!maps)
+		return;
+	search_files(s, maps, true);
+	rewind(maps);
+	search_files(s, maps, false);
+	fclose(maps);
 }
 
 static bool has_bytes(struct stop *s, uint64_t at, const uint8_t *bytes, size_t count)

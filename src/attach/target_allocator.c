@@ -90,6 +90,9 @@ static bool has_allocator(const struct target_modules *m, size_t module, bool al
 	struct target_function functions[WIRE_BLOB_FUNCTION_COUNT];
 	struct heft_error ignored;
 	uint64_t usable, bytes;
+	/* A browser or node has a hundred thousand symbols, and no malloc. */
+	if (!alone && !target_may_export(m, module, "malloc"))
+		return false;
 	if (target_functions(m, module, function_names, functions, WIRE_BLOB_FUNCTION_COUNT, err))
 		return false;
 	/* A function of the same name that the module keeps to itself is not the one that is called. */

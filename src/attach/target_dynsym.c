@@ -104,6 +104,39 @@ static uint64_t count_by_gnu_hash(const struct tables *t)
 	return last;
 }
 
+/* As the loader looks a name up, but for the filter: one bucket, and its chain. */
+enum target_defines target_dynsym_defines(const struct target_image *im,
+					  const struct target_memory *memory, const char *name)
+{
+	struct tables t = {.im = im, .memory = memory};
+	uint32_t head[4], at, wanted = 5381, hash = 0;
+	const size_t bytes = strlen(name) + 1;
+	char found[64];
+	if (!find_tables(&t) || !t.gnu_hash || !read_in(&t, t.gnu_hash, head, sizeof head) ||
+	    !head[0] || bytes > sizeof found)
+		return TARGET_DEFINES_UNKNOWN;
+	for (const char *c = name; *c; c++)
+		wanted = wanted * 33 + (uint8_t)*c;
+	const uint64_t buckets_at = t.gnu_hash + sizeof head + (uint64_t)head[2] * 8;
+	const uint64_t chain_at = buckets_at + (uint64_t)head[0] * 4;
+	if (!read_in(&t, buckets_at + (uint64_t)(wanted % head[0]) * 4, &at, sizeof at))
+		return TARGET_DEFINES_UNKNOWN;
+	if (!at)
+		return TARGET_DEFINES_NOT;
+	for (; !(hash & 1) && at >= head[1]; at++) {
+		Elf64_Sym s;
+		if (!read_in(&t, chain_at + (uint64_t)(at - head[1]) * 4, &hash, sizeof hash))
+			return TARGET_DEFINES_UNKNOWN;
+		if ((hash | 1) != (wanted | 1))
+			continue;
+		if (read_in(&t, t.symbols + (uint64_t)at * sizeof s, &s, sizeof s) &&
+		    s.st_shndx != SHN_UNDEF && s.st_name < t.string_bytes &&
+		    read_in(&t, t.strings + s.st_name, found, bytes) && !memcmp(found, name, bytes))
+			return TARGET_DEFINES;
+	}
+	return hash & 1 ? TARGET_DEFINES_NOT : TARGET_DEFINES_UNKNOWN;
+}
+
 static uint64_t count_symbols(const struct tables *t)
 {
 	uint32_t head[2]; /* buckets, symbols */

@@ -18,4 +18,10 @@ bool target_dynsym_each(const struct target_image *im, const struct target_memor
 			void (*see)(void *context, const struct image_symbol *symbol),
 			void *context);
 
+enum target_defines { TARGET_DEFINES_NOT, TARGET_DEFINES, TARGET_DEFINES_UNKNOWN };
+/* Whether it exports a symbol of that name. This takes a few reads where there is a hash table of GNU's kind; where
+ * there is none, it is not known. */
+enum target_defines target_dynsym_defines(const struct target_image *im,
+					  const struct target_memory *memory, const char *name);
+
 #endif

@@ -54,6 +54,10 @@ bool target_prefix(const struct target_modules *m, size_t module, const char *na
 		   size_t size);
 /* Whether the functions that a module does not export can be found by name: its file is there and not stripped, or a
  * debug file is. */
+/* False: it exports no symbol of that name. Much faster than to look for its address. */
+bool target_may_export(const struct target_modules *m, size_t module, const char *name);
+/* Its file has only the symbols that it exports; a debug file may have the others. */
+bool target_is_stripped(const struct target_modules *m, size_t module);
 bool target_has_symbols(const struct target_modules *m, size_t module);
 /* The same of one. HEFT_ENOTFOUND: the module has none; HEFT_EREFUSED: it is an IFUNC, or there are several. */
 int target_symbol(const struct target_modules *m, size_t module, const char *name,

@@ -459,6 +459,22 @@ bool target_prefix(const struct target_modules *m, size_t module, const char *na
 	return *prefix;
 }
 
+bool target_may_export(const struct target_modules *m, size_t module, const char *name)
+{
+	const struct target_memory memory = {read_memory, (void *)m};
+	return target_dynsym_defines(&m->items[module].image, &memory, name) != TARGET_DEFINES_NOT;
+}
+
+bool target_is_stripped(const struct target_modules *m, size_t module)
+{
+	struct elf_file file;
+	if (!target_module_file(m, &m->items[module], &file))
+		return true;
+	bool stripped = !has_table(file.elf);
+	elf_file_close(&file);
+	return stripped;
+}
+
 bool target_has_symbols(const struct target_modules *m, size_t module)
 {
 	struct symbol_files files;

@@ -31,6 +31,15 @@ static inline void arch_pause(void)
 {
 	__asm__ volatile("pause");
 }
+/* Where the call before a return address leads, if its distance stands in its bytes; 0: it does not. */
+enum { ARCH_CALL_BYTES = 5 };
+static inline uint64_t arch_call_target(const uint8_t call[ARCH_CALL_BYTES],
+					uint64_t return_address)
+{
+	int32_t distance;
+	__builtin_memcpy(&distance, call + 1, sizeof distance);
+	return call[0] == 0xe8 ? return_address + (uint64_t)(int64_t)distance : 0;
+}
 #else
 #error "no time stamp counter known for this architecture"
 #endif

@@ -86,6 +86,8 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	case CLI_OPT_SAMPLE:
 		return record_sample_set(cli_verb_find("agent"), value, &a->guardian.sample_bytes,
 					 &a->guardian.sample_automatic);
+	case CLI_OPT_ALLOC_FN:
+		return record_function_set(cli_verb_find("agent"), value, &a->guardian.functions);
 	case CLI_OPT_QUIET: a->quiet = true; break;
 	case CLI_OPT_VERBOSE: a->o.verbose = true; break;
 	default: serve_options_set(&a->serve, option, value); break;
@@ -241,8 +243,9 @@ int cmd_agent(int argc, char **argv)
 		return rc;
 	if (first < argc)
 		return cli_usage_error(verb, "unexpected argument '%s'", argv[first]);
-	if (a.guardian.sample_bytes && !a.o.attach.count)
-		return cli_usage_error(verb, "--sample goes with --attach-exe");
+	if ((a.guardian.sample_bytes || a.guardian.functions.count) && !a.o.attach.count)
+		return cli_usage_error(verb, "%s goes with --attach-exe",
+				       a.guardian.sample_bytes ? "--sample" : "--alloc-fn");
 	if ((rc = serve_options_check(&a.serve, verb)))
 		return rc;
 	rc = live_server_init(&a.server, &a.serve, &err);

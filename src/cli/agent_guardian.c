@@ -123,6 +123,7 @@ void agent_guard(void *ctx, pid_t pid, int socket, int blob)
 				   .session_dir = s->session_dir,
 				   .sample_bytes = s->sample_bytes,
 				   .sample_automatic = s->sample_automatic,
+				   .functions = s->functions,
 				   .follow = true},
 			     .socket = socket};
 	t.g.o = &t.o;

@@ -2,6 +2,8 @@
 #ifndef HEFT_CLI_AGENT_GUARDIAN_H
 #define HEFT_CLI_AGENT_GUARDIAN_H
 
+#include "attach/attach.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -10,7 +12,8 @@ struct guardian_settings {
 	const char *session_dir;
 	uint64_t sample_bytes;
 	bool sample_automatic;
-	bool agent_is_root; /* the guardian has its program's rights instead */
+	struct attach_functions functions; /* that every program must have */
+	bool agent_is_root;                /* the guardian has its program's rights instead */
 };
 
 /* For struct attach_rules; ctx is a struct guardian_settings. Does not return. */

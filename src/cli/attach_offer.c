@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_EVERY_MS = 20, FIRST_BLOCK_LOOKS = 250, ARGUMENTS = 12 };
+enum { LOOK_EVERY_MS = 20, FIRST_BLOCK_LOOKS = 250 };
 
 static bool ask(pid_t pid)
 {
@@ -41,32 +41,20 @@ static bool ask(pid_t pid)
 	return line[0] == '\n' || line[0] == 'y' || line[0] == 'Y';
 }
 
-static void child_main(pid_t pid, pid_t parent, int ready, const struct attach_wish *wish)
+static void child_main(pid_t pid, pid_t parent, int ready, const struct recording_wish *wish)
 {
-	char pid_text[16], ready_text[16], sample[64];
-	const char *argv[ARGUMENTS] = {"heft", "attach", "-q", "--path-fd", ready_text};
-	int n = 5;
-	snprintf(ready_text, sizeof ready_text, "%d", ready);
-	fcntl(ready, F_SETFD, 0);
-	if (wish->output) {
-		argv[n++] = "-o";
-		argv[n++] = wish->output;
-	}
-	if (wish->force)
-		argv[n++] = "--force";
-	if (wish->has_sample) {
-		snprintf(sample, sizeof sample, "--sample%s%.40s", wish->sample ? "=" : "",
-			 wish->sample ? wish->sample : "");
-		argv[n++] = sample;
-	}
+	char pid_text[16];
+	struct recording_words words;
+	recording_words_make(&words, "attach", ready, wish);
 	snprintf(pid_text, sizeof pid_text, "%d", (int)pid);
-	argv[n++] = pid_text;
-	argv[n] = NULL;
+	words.items[words.count] = pid_text;
+	words.items[words.count + 1] = NULL;
+	fcntl(ready, F_SETFD, 0);
 	setsid();
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(CLI_FAILED);
-	execv("/proc/self/exe", (char **)argv);
+	execv("/proc/self/exe", (char **)words.items);
 	dprintf(STDERR_FILENO, "heft: cannot start the recorder: %s\n", strerror(errno));
 	_exit(CLI_FAILED);
 }
@@ -112,15 +100,14 @@ static int wait_for_recorder(struct attach_offer *o, pid_t pid, int ready, struc
 			 (int)pid);
 }
 
-int attach_offer_make(struct attach_offer *o, pid_t pid, const struct attach_wish *wish, int rc,
-		      struct heft_error *err)
+int attach_offer_make(struct attach_offer *o, pid_t pid, bool asked,
+		      const struct recording_wish *wish, int rc, struct heft_error *err)
 {
 	if (rc != HEFT_EREFUSED || !owner_is_readable(pid) || is_profiled(pid))
 		return rc;
-	if (!wish->attach &&
-	    (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO)))
+	if (!asked && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO)))
 		return rc;
-	if (!wish->attach && !ask(pid))
+	if (!asked && !ask(pid))
 		return rc;
 	int ready[2];
 	pid_t self = getpid();

@@ -3,6 +3,7 @@
 #ifndef HEFT_CLI_ATTACH_OFFER_H
 #define HEFT_CLI_ATTACH_OFFER_H
 
+#include "cli/recording_wish.h"
 #include "hosted/error.h"
 
 #include <limits.h>
@@ -14,18 +15,11 @@ struct attach_offer {
 	char path[PATH_MAX];
 };
 
-/* What a user said about it: --attach, and how to record. */
-struct attach_wish {
-	bool attach, force, has_sample;
-	const char *sample; /* NULL: the usual rate */
-	const char *output; /* NULL: the usual name */
-};
-
-/* Call it with the error that says that the process is not recorded. Attaches if the user has said so, or says so now on
- * the terminal; then *err is cleared, and o->path is the recording, which can be read. Else returns `rc`, and *err stays
+/* Call it with the error that says that the process is not recorded. Attaches if the user has said so (--attach: asked is
+ * true), or says so now on the terminal; then *err is cleared, and o->path is the recording, which can be read. Else returns `rc`, and *err stays
  * as it was, or says why nothing could be attached; its message is "" if heft attach has printed it. */
-int attach_offer_make(struct attach_offer *o, pid_t pid, const struct attach_wish *wish, int rc,
-		      struct heft_error *err);
+int attach_offer_make(struct attach_offer *o, pid_t pid, bool asked,
+		      const struct recording_wish *wish, int rc, struct heft_error *err);
 /* Leaves the process, and says where the recording is. */
 void attach_offer_end(struct attach_offer *o);
 

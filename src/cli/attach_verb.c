@@ -158,7 +158,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 {
 	struct attaching *a = ctx;
 	if (option->id == CLI_OPT_ALLOC_FN)
-		return record_verb_function(&a->verb, value, a->o.functions, &a->o.function_count);
+		return record_function_set(a->verb.verb, value, &a->o.functions);
 	if (option->id != CLI_OPT_OLDER)
 		return record_verb_set(&a->verb, option, value);
 	a->o.older = true;

@@ -32,8 +32,8 @@ static int hold(void *ctx, pid_t pid, const char *session_dir, pid_t *tracer,
 	struct entry_way *w = ctx;
 	struct attach_options o = options_for(w, pid, session_dir);
 	struct attach_report report;
-	for (; o.function_count < w->function_count; o.function_count++)
-		o.functions[o.function_count] = w->functions[o.function_count];
+	if (w->functions)
+		o.functions = *w->functions;
 	int rc = attach_begin(&w->attached, &o, &report, err);
 	*tracer = report.guardian;
 	return rc;

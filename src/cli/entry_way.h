@@ -13,8 +13,7 @@ struct entry_way {
 	const struct recorder_options *options;
 	struct attached *attached;
 	/* Of the command itself, not of what it executes (--alloc-fn); NULL: none */
-	const struct attach_function *functions;
-	unsigned function_count;
+	const struct attach_functions *functions;
 	char blob[4096];
 	char unseen[800]; /* a sentence about functions that could not be hooked */
 };

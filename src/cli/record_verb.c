@@ -31,6 +31,15 @@ int record_sample_set(const struct cli_verb *verb, const char *value, uint64_t *
 	return 0;
 }
 
+int record_function_set(const struct cli_verb *verb, const char *value,
+			struct attach_functions *functions)
+{
+	struct heft_error err = {0};
+	return attach_functions_add(functions, value, &err)
+		       ? cli_usage_error(verb, "%s", err.message)
+		       : 0;
+}
+
 /* A time that is not a part of the run. */
 static int set_time(const struct record_verb *r, const char *name, const char *value, uint64_t *ns)
 {
@@ -77,18 +86,6 @@ void record_verb_unseen(const struct attach_report *report, char *text, size_t s
 			 "heft cannot hook these functions; their calls are recorded only where "
 			 "they lead to others of the allocator: %s",
 			 report->unseen);
-}
-
-int record_verb_function(const struct record_verb *r, const char *value,
-			 struct attach_function *list, unsigned *count)
-{
-	struct heft_error err = {0};
-	if (*count == ATTACH_FUNCTIONS)
-		return cli_usage_error(r->verb, "too many --alloc-fn: at most %d",
-				       ATTACH_FUNCTIONS);
-	if (attach_function_parse(value, &list[(*count)++], &err))
-		return cli_usage_error(r->verb, "%s", err.message);
-	return 0;
 }
 
 int record_verb_set(void *ctx, const struct cli_option *option, const char *value)

@@ -27,9 +27,6 @@ struct record_verb {
 
 /* For cli_parse_options; ctx is a struct record_verb with `verb` set. */
 int record_verb_set(void *ctx, const struct cli_option *option, const char *value);
-/* The value of --alloc-fn, added to the list. 0, or the status to end with. */
-int record_verb_function(const struct record_verb *r, const char *value,
-			 struct attach_function *list, unsigned *count);
 /* A sentence about functions that heft cannot hook; "": there are none. */
 void record_verb_unseen(const struct attach_report *report, char *text, size_t size);
 /* Whether the options go together: 0, or the status to end with. */
@@ -44,5 +41,8 @@ int attach_check_free(pid_t pid, struct heft_error *err);
 /* The value of --sample (NULL: none was given), for a verb. 0, or the status to end with. */
 int record_sample_set(const struct cli_verb *verb, const char *value, uint64_t *bytes,
 		      bool *automatic);
+/* The value of --alloc-fn, added to the list. 0, or the status to end with. */
+int record_function_set(const struct cli_verb *verb, const char *value,
+			struct attach_functions *functions);
 
 #endif

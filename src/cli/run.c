@@ -25,8 +25,7 @@ int run_refused(const struct heft_error *err, int rc)
 
 struct running {
 	struct record_verb verb;
-	struct attach_function functions[ATTACH_FUNCTIONS];
-	unsigned function_count;
+	struct attach_functions functions;
 	bool counts; /* --count */
 };
 
@@ -38,14 +37,14 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		return 0;
 	}
 	if (option->id == CLI_OPT_ALLOC_FN)
-		return record_verb_function(&r->verb, value, r->functions, &r->function_count);
+		return record_function_set(r->verb.verb, value, &r->functions);
 	return record_verb_set(&r->verb, option, value);
 }
 
 /* Functions that the user has named are hooked where they begin, in a program that needs it for nothing else, too. */
 static int take_functions(struct running *r)
 {
-	if (!r->function_count)
+	if (!r->functions.count)
 		return 0;
 	if (r->verb.via == LAUNCH_VIA_PRELOAD)
 		return cli_usage_error(r->verb.verb, "--alloc-fn does not go with --via=preload");
@@ -81,8 +80,7 @@ int cmd_run(int argc, char **argv)
 	    (rc = launch_inspect(argv[first], r->via, &plan, &err)) ||
 	    (rc = entry_way_init(&entry, &r->o, &err)))
 		return run_refused(&err, rc);
-	entry.functions = running.functions;
-	entry.function_count = running.function_count;
+	entry.functions = &running.functions;
 	if (plan.own_malloc_text[0] && plan.way == LAUNCH_PRELOAD && !r->quiet)
 		cli_say(plan.own_malloc_text);
 	if (r->o.verbose && !r->quiet) {

@@ -77,16 +77,14 @@ struct top {
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct top *t = ctx;
+	bool taken;
+	int status = recording_wish_set(&t->command.wish, t->verb, option, value, &taken);
+	if (taken)
+		return status;
 	switch (option->id) {
 	case CLI_OPT_ONCE: t->once = true; return 0;
 	case CLI_OPT_ATTACH: t->attach = true; return 0;
 	case CLI_OPT_SORT: /* a value of its list */ return top_sort_parse(value, &t->sort);
-	case CLI_OPT_OUTPUT: t->command.output = value; return 0;
-	case CLI_OPT_FORCE: t->command.force = true; return 0;
-	case CLI_OPT_SAMPLE:
-		t->command.has_sample = true;
-		t->command.sample = value;
-		return 0;
 	case CLI_OPT_AT:
 		return cli_usage_error(
 			t->verb,
@@ -125,9 +123,9 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 	}
 	if (t->attach && !t->pid)
 		return cli_usage_error(t->verb, "--attach needs a PID, not a file");
-	if (!t->attach && (t->command.output || t->command.force || t->command.has_sample))
-		return cli_usage_error(
-			t->verb, "-o, --force and --sample need a command to record, or --attach");
+	if (!t->attach && recording_wish_is_given(&t->command.wish))
+		return cli_usage_error(t->verb, "-o, --force, --sample and --alloc-fn need a "
+						"command to record, or --attach");
 	return CLI_GO_ON;
 }
 
@@ -160,16 +158,6 @@ static int hold_process(struct top *t, int rc, struct heft_error *err)
 	return rc;
 }
 
-static int offer_attach(struct top *t, int rc, struct heft_error *err)
-{
-	const struct attach_wish wish = {.attach = t->attach,
-					 .force = t->command.force,
-					 .has_sample = t->command.has_sample,
-					 .sample = t->command.sample,
-					 .output = t->command.output};
-	return attach_offer_make(&t->offer, t->pid, &wish, rc, err);
-}
-
 /* 0: the recording is known; 1: not yet. */
 static int find_recording(struct top *t, struct heft_error *err)
 {
@@ -188,7 +176,8 @@ static int find_recording(struct top *t, struct heft_error *err)
 		int rc = recording_of(t->pid, path, sizeof path, err);
 		if (rc == HEFT_EREFUSED && (rc = hold_process(t, rc, err)) == 0)
 			return 0;
-		if (rc < 0 && (rc = offer_attach(t, rc, err)) == 0)
+		if (rc < 0 && (rc = attach_offer_make(&t->offer, t->pid, t->attach,
+						      &t->command.wish, rc, err)) == 0)
 			snprintf(path, sizeof path, "%s", t->offer.path);
 		if (rc < 0)
 			return rc;

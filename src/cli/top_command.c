@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TAIL_BYTES = 64 << 10, OPTIONS = 12 };
+enum { TAIL_BYTES = 64 << 10 };
 
 static int keep_output(struct top_command *c, struct heft_error *err)
 {
@@ -58,9 +58,9 @@ static void child_main(const struct top_command *c, char **argv, bool screen)
 int top_command_start(struct top_command *c, bool screen, struct heft_error *err)
 {
 	int pipe_fds[2];
-	char fd_text[16], sample[64];
-	char **argv = calloc((size_t)c->argc + OPTIONS, sizeof *argv);
-	int n = 0;
+	struct recording_words words;
+	char **argv = calloc((size_t)c->argc + sizeof words.items / sizeof *words.items + 2,
+			     sizeof *argv);
 	c->kept_fd = c->path_fd = -1;
 	if (!argv)
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
@@ -71,25 +71,10 @@ int top_command_start(struct top_command *c, bool screen, struct heft_error *err
 		free(argv);
 		return rc;
 	}
-	snprintf(fd_text, sizeof fd_text, "%d", pipe_fds[1]);
-	argv[n++] = (char *)"heft";
-	argv[n++] = (char *)"run";
-	argv[n++] = (char *)"-q";
-	argv[n++] = (char *)"--path-fd";
-	argv[n++] = fd_text;
-	if (c->output) {
-		argv[n++] = (char *)"-o";
-		argv[n++] = (char *)c->output;
-	}
-	if (c->force)
-		argv[n++] = (char *)"--force";
-	if (c->has_sample) {
-		snprintf(sample, sizeof sample, "--sample%s%.40s", c->sample ? "=" : "",
-			 c->sample ? c->sample : "");
-		argv[n++] = sample;
-	}
-	argv[n++] = (char *)"--";
-	memcpy(argv + n, c->argv, (size_t)c->argc * sizeof *argv);
+	recording_words_make(&words, "run", pipe_fds[1], &c->wish);
+	memcpy(argv, words.items, (size_t)words.count * sizeof *argv);
+	argv[words.count] = (char *)"--";
+	memcpy(argv + words.count + 1, c->argv, (size_t)c->argc * sizeof *argv);
 	c->recorder = fork();
 	if (c->recorder == 0) {
 		fcntl(pipe_fds[1], F_SETFD, 0);

@@ -2,6 +2,7 @@
 #ifndef HEFT_CLI_TOP_COMMAND_H
 #define HEFT_CLI_TOP_COMMAND_H
 
+#include "cli/recording_wish.h"
 #include "hosted/error.h"
 
 #include <limits.h>
@@ -12,8 +13,7 @@
 struct top_command {
 	char **argv; /* the command; argc of them */
 	int argc;
-	const char *output, *sample; /* options for `heft run`; NULL: not given */
-	bool has_sample, force;
+	struct recording_wish wish;
 
 	pid_t recorder; /* the `heft run`; 0: not started */
 	bool ended;

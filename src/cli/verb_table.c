@@ -315,6 +315,7 @@ static const struct cli_option export_options[] = {
 
 static const struct cli_option view_options[] = {
 	OPTION_ATTACH,
+	OPTION_ALLOC_FN,
 	{CLI_OPT_PORT, "port", 0, CLI_ARG, "N",
 	 "serve on port N; 0 is any free one (default: 7777, or the next free one)", false},
 	{CLI_OPT_NO_OPEN, "no-open", 0, CLI_NO_ARG, NULL, "do not open a browser", false},
@@ -340,6 +341,7 @@ static const struct cli_option top_options[] = {
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
 	 "record CMD or PID sampled, as heft run does (default: 512k)", false},
+	OPTION_ALLOC_FN,
 	OPTION_COLOR,
 	OPTION_HELP,
 	END,
@@ -391,6 +393,7 @@ static const struct cli_option agent_options[] = {
 	 "attach to running programs whose executable matches; may be repeated", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
 	 "with --attach-exe: the rate, or auto (default: 512k)", false},
+	OPTION_ALLOC_FN,
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_HELP,

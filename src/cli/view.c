@@ -32,6 +32,7 @@ struct view_command {
 	const struct cli_verb *verb;
 	bool no_open, quiet, has_port;
 	bool attach;                    /* --attach: without being asked */
+	struct recording_wish wish;     /* for processes that are attached to */
 	struct cli_selection selection; /* only its moment is used */
 	uint16_t port;
 	struct serve_options serve; /* only names and TLS are used */
@@ -46,6 +47,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 {
 	struct view_command *c = ctx;
 	uint64_t number;
+	bool taken;
 	switch (option->id) {
 	case CLI_OPT_HOST:
 	case CLI_OPT_TLS_CERT:
@@ -60,6 +62,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		return 0;
 	case CLI_OPT_NO_OPEN: c->no_open = true; return 0;
 	case CLI_OPT_ATTACH: c->attach = true; return 0;
+	case CLI_OPT_ALLOC_FN: return recording_wish_set(&c->wish, c->verb, option, value, &taken);
 	case CLI_OPT_QUIET: c->quiet = true; return 0;
 	case CLI_OPT_AT:
 		if (strcmp(value, "exit") == 0)
@@ -123,11 +126,10 @@ static int choose_moment(struct view_command *c, const char *path, struct heft_e
 static int offer_attach(struct view_command *c, pid_t pid, char *path, size_t size, int rc,
 			struct heft_error *err)
 {
-	const struct attach_wish wish = {.attach = c->attach};
 	struct attach_offer *offer = rc == HEFT_EREFUSED ? vector_add(&c->offers) : NULL;
 	if (!offer)
 		return rc;
-	rc = attach_offer_make(offer, pid, &wish, rc, err);
+	rc = attach_offer_make(offer, pid, c->attach, &c->wish, rc, err);
 	snprintf(path, size, "%s", offer->path);
 	return rc;
 }
@@ -302,6 +304,8 @@ int cmd_view(int argc, char **argv)
 		return status;
 	if ((status = serve_options_check_tls(&c.serve, c.verb)))
 		return status;
+	if (recording_wish_is_given(&c.wish) && !c.attach)
+		return cli_usage_error(c.verb, "--alloc-fn needs --attach");
 	signal(SIGPIPE, SIG_IGN); /* whoever reads the address may be gone */
 	int rc = open_all(&c, argc, argv, first, &err);
 	if (rc == 0) {

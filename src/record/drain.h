@@ -47,6 +47,8 @@ void drain_flush(struct drain *d);
 /* drain_mapping.c: writes a call that maps memory, which s stands at. HEFT_EFORMAT: it makes no sense. */
 int drain_mapping(struct drain *d, struct recorded_process *p, struct stream *s,
 		  const struct stream_record *rec);
+/* Whether the program's own operator new is among the callers of a site. */
+bool drain_site_is_in_new(const struct drain *d, const struct recorded_process *p, uint32_t site);
 
 /* drain_remark.c: the same for what the program says. */
 int drain_remark(struct drain *d, struct recorded_process *p, struct stream *s,

@@ -7,6 +7,8 @@
 static void fini(struct process *p)
 {
 	reorder_fini(&recorded(p)->reorder);
+	if (recorded(p)->own_new.looked)
+		own_new_close(&recorded(p)->own_new.program);
 	mapped_memory_free(recorded(p)->mapped);
 }
 

@@ -5,8 +5,16 @@
 
 #include "record/reorder.h"
 #include "record/stream_reader.h"
+#include "session/own_new.h"
 #include "session/process.h"
 #include "tally/mapped_memory.h"
+
+/* Exact: the operators new of the program itself, and what they have mapped (drain_mapping.c) */
+struct recorded_new {
+	bool looked, judged;
+	struct own_new program;
+	uint64_t mapped_bytes;
+};
 
 struct recorded_process {
 	struct process process; /* first, so that one is the other */
@@ -30,6 +38,7 @@ struct recorded_process {
 
 	struct trace_anonymous written; /* what the recording has */
 	struct mapped_memory *mapped;   /* exact: what its calls have mapped; NULL: nothing */
+	struct recorded_new own_new;
 	/* Ledgers (recorder_ledgers.c) */
 	struct recorded_ledgers {
 		bool refused;                   /* the recording says why there is none */

@@ -56,9 +56,37 @@ void recorder_look_for_allocator(struct recorder *r, struct process *p, uint64_t
 		note_allocator(r, p);
 }
 
+/* Some operators new that map memory call malloc, too: one that keeps a table of its own beside the blocks. Then what they
+ * map says nothing. */
+static bool has_malloc_in_new(const struct recorder *r, const struct process *p)
+{
+	const struct stack_map *m = &r->drain.stacks;
+	for (uint32_t i = 0; i < m->site_count; i++)
+		if (m->sites[i].via != TRACE_VIA_FREE &&
+		    drain_site_is_in_new(&r->drain, recorded(p), i))
+			return true;
+	return false;
+}
+
+/* The program's own operator new has mapped more than all that malloc gave out, and calls no malloc. */
+static void note_own_new(struct recorder *r, struct process *p)
+{
+	struct recorded_new *n = &recorded(p)->own_new;
+	struct own_allocator found = {.how = ELF_MALLOC_INTERNAL};
+	if (n->judged || !n->mapped_bytes || n->mapped_bytes < recorded(p)->reorder.peak_bytes)
+		return;
+	n->judged = true;
+	if (has_malloc_in_new(r, p))
+		return;
+	own_new_words(p->entry.facts.exe, found.text, sizeof found.text);
+	process_take_allocator(p, &found);
+	note_allocator(r, p);
+}
+
 void recorder_write_memory(struct recorder *r, struct process *p)
 {
 	struct trace_anonymous a;
+	note_own_new(r, p);
 	if (!process_anonymous(p, &a) || (a.peak_bytes == recorded(p)->written.peak_bytes &&
 					  a.recorded_bytes == recorded(p)->written.recorded_bytes))
 		return;

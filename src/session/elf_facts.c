@@ -65,7 +65,8 @@ static const struct {
 enum { MOST_SYMBOLS = 1 << 24, LONGEST_NAME = 4096, MOST_NOTE_BYTES = 1 << 20 };
 
 struct symbol_scan {
-	bool has_malloc, has_new;
+	bool has_malloc;
+	struct elf_own_new news;
 	bool is_python; /* CPython carries mimalloc from 3.13 on, and does not use it unless told to */
 	const char *sanitizer;
 	struct allocator_names defined, needed; /* needed: called, but of a shared library */
@@ -74,6 +75,29 @@ struct symbol_scan {
 static bool is_word(const char *name, size_t length, const char *word)
 {
 	return length == strlen(word) && memcmp(name, word, length) == 0;
+}
+
+/* operator new and new[], in all their forms */
+static bool is_new(const char *name, size_t length)
+{
+	return length >= 5 && (memcmp(name, "_Znwm", 5) == 0 || memcmp(name, "_Znam", 5) == 0) &&
+	       (length == 5 || name[5] == 'R' || name[5] == 'S');
+}
+
+static void add_new(struct elf_own_new *n, const Elf64_Sym *sym)
+{
+	if (n->count < ELF_NEW_FUNCTIONS && sym->st_size &&
+	    sym->st_value <= UINT64_MAX - sym->st_size)
+		n->functions[n->count++] = (struct elf_range){sym->st_value,
+							      sym->st_value + sym->st_size};
+}
+
+static void take_new(struct elf_facts *facts, const struct elf_own_new *found)
+{
+	if (!found->count)
+		return;
+	memcpy(facts->own_new.functions, found->functions, sizeof found->functions);
+	facts->own_new.count = found->count;
 }
 
 static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const Elf64_Shdr *names,
@@ -117,8 +141,8 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 			continue;
 		if (is_word(name, length, "malloc"))
 			scan->has_malloc = true;
-		if (is_word(name, length, "_Znwm"))
-			scan->has_new = true;
+		if (is_new(name, length))
+			add_new(&scan->news, &sym);
 		if (is_word(name, length, "PyMem_RawMalloc"))
 			scan->is_python = true;
 		allocator_names_see(&scan->defined, name, length);
@@ -224,7 +248,8 @@ static void find_own_malloc(const struct image *im, const Elf64_Ehdr *eh, struct
 									 : &exported.defined;
 
 	facts->sanitizer = exported.sanitizer;
-	facts->own_new = exported.has_new || internal.has_new;
+	take_new(facts, &exported.news);
+	take_new(facts, &internal.news);
 	facts->has_symbols = has_symtab;
 	facts->exports_malloc = exported.has_malloc;
 	if (exported.has_malloc || internal.has_malloc || known->allocator)
@@ -253,7 +278,7 @@ void elf_facts_add_debug(const uint8_t *file, size_t size, struct elf_facts *fac
 		return;
 	allocator_names_end(&internal.defined, false);
 	facts->has_symbols = true;
-	facts->own_new |= internal.has_new;
+	take_new(facts, &internal.news);
 	if (!internal.defined.allocator || internal.is_python) {
 		if (facts->own_malloc == ELF_MALLOC_LIKELY) /* they are only words */
 			facts->own_malloc = ELF_MALLOC_SHARED;
@@ -321,6 +346,11 @@ static void read_segments(const struct image *im, const Elf64_Ehdr *eh, struct e
 			facts->kind = ELF_DAMAGED;
 			facts->what = "it is shorter than its program headers say";
 			return;
+		}
+		if (ph.p_type == PT_LOAD && ph.p_flags & PF_X && !facts->own_new.code_bytes) {
+			facts->own_new.code_address = ph.p_vaddr;
+			facts->own_new.code_bytes = ph.p_filesz;
+			facts->own_new.code_offset = ph.p_offset;
 		}
 		if (ph.p_type != PT_INTERP)
 			continue;

@@ -24,6 +24,16 @@ enum elf_own_malloc {
 	ELF_MALLOC_LIKELY,     /* stripped, but carries the messages of a known allocator */
 };
 
+/* The operators new and new[] of C++ that a file defines. Addresses are as in the file. */
+enum { ELF_NEW_FUNCTIONS = 8 };
+struct elf_own_new {
+	struct elf_range {
+		uint64_t low, high;
+	} functions[ELF_NEW_FUNCTIONS];
+	uint32_t count;
+	uint64_t code_address, code_bytes, code_offset; /* all code of the file */
+};
+
 struct elf_facts {
 	enum elf_kind kind;
 	const char *what;      /* DAMAGED: which part; OTHER, NO_PROGRAM: what it is */
@@ -33,10 +43,10 @@ struct elf_facts {
 	const char *sanitizer; /* DYNAMIC: one whose runtime replaces malloc, else NULL */
 	const char *allocator; /* its name if known ("jemalloc"), else NULL */
 	bool exports_malloc;   /* of a shared library: it is an allocator behind malloc */
-	bool own_new;          /* replaces C++'s operator new */
-	bool has_symbols;      /* not stripped */
-	bool dumps;            /* the allocator was built to write heap profiles itself */
-	char conf_name[48];    /* jemalloc: the variable with its options; "": not known */
+	struct elf_own_new own_new;
+	bool has_symbols;   /* not stripped */
+	bool dumps;         /* the allocator was built to write heap profiles itself */
+	char conf_name[48]; /* jemalloc: the variable with its options; "": not known */
 	uint8_t build_id[32];
 	uint32_t build_id_bytes; /* 0: it has none */
 };

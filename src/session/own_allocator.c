@@ -240,7 +240,8 @@ static bool is_better(const struct own_allocator *was, enum elf_own_malloc how, 
 static void take(const char *path, const struct elf_facts *facts, bool library,
 		 struct own_allocator *out)
 {
-	out->own_new |= !library && facts->own_new;
+	if (!library)
+		out->own_new = facts->own_new;
 	if (facts->own_malloc == ELF_MALLOC_SHARED || (library && facts->exports_malloc) ||
 	    !is_better(out, facts->own_malloc, library))
 		return;

@@ -22,7 +22,7 @@ void own_allocator_words(const char *path, const struct elf_facts *facts, bool l
 struct own_allocator {
 	enum elf_own_malloc how; /* ELF_MALLOC_SHARED: none was found */
 	bool library;            /* not the executable: other parts of the program may use malloc */
-	bool own_new;            /* the executable replaces operator new */
+	struct elf_own_new own_new; /* of the executable */
 	char text[OWN_ALLOCATOR_TEXT];
 };
 

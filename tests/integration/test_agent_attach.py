@@ -113,6 +113,27 @@ def test_own_allocators(tmp_path, kind):
         agent.close()
 
 
+def test_named_functions(program, tmp_path):
+    """--alloc-fn: the outer call counts, so the site is where keep_block was called. A program that lacks the function is
+    refused, and the log says why."""
+    other = shutil.copy(shutil.which("sleep"), tmp_path / f"other-{os.getpid()}")
+    agent = Agent(tmp_path, ["--sample=4k", "--attach-exe", program.name, "--attach-exe", other.name,
+                             "--alloc-fn=keep_block:malloc"])
+    sleeper = start([other, "60"])
+    try:
+        service = Service([program])
+        attached(agent, service.pid)
+        service.do(f"keep 20 {BLOCK}")
+        rep = agent.heap(service.pid)
+        assert live_in(rep, "keep_many") == (20 * BLOCK, 20) and "keep_block" not in str(rep["sites"])
+        agent.wait_for_log(rf"cannot attach to process {sleeper.pid} .*has no function keep_block that heft can find")
+        assert service.end("exit 0") == 0
+    finally:
+        agent.close()
+        sleeper.kill()
+        sleeper.communicate()
+
+
 def test_detach(agent, program):
     service = Service([program])
     attached(agent, service.pid)

@@ -205,6 +205,9 @@ def test_refusals(tmp_path):
     assert err("a", "b")[0] == 2
     assert err("a", "--", "true")[0] == 2
     assert err("-o", "x", "a.heft")[0] == 2
+    assert err("--alloc-fn=grow:malloc", "a.heft")[0] == 2
+    status, text = err("--alloc-fn=grow", "--", "true")
+    assert status == 2 and "'grow' is no function and its kind" in " ".join(text.split())
     assert err("--attach", "a.heft")[0] == 2
     assert err("--attach", "--", "true")[0] == 2
     status, text = err("--attach", str(os.getpid()))
@@ -513,6 +516,24 @@ class TestLive:
                 assert process.wait(timeout=40) == 0
             finally:
                 end_group(process)
+
+    def test_named_functions(self, terminal, compiled, tmp_path):
+        """--alloc-fn of a process that heft top attaches to: the site is where keep_block was called."""
+        if not may_trace():
+            pytest.skip("this machine does not allow ptrace")
+        process = start([compiled("service.c")], stdin=subprocess.PIPE)
+        try:
+            t = terminal(f"{HEFT} top --attach --alloc-fn=keep_block:malloc {process.pid}")
+            t.until("running")
+            process.stdin.write(b"keep 4 262144\n")
+            process.stdin.flush()
+            text = t.until(re.compile(r"1\.0M .*keep_many"))
+            assert "keep_block" not in text
+            t.keys("q")
+            t.until("status=0")
+        finally:
+            end_group(process)
+            process.communicate()
 
     def test_a_view_that_is_killed_leaves_the_process(self, terminal, compiled, tmp_path):
         if not may_trace():

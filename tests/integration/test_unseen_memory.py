@@ -249,6 +249,43 @@ def test_called_directly(record, compiled, tmp_path):
     assert any("calls mimalloc directly (mi_malloc)" in w for w in warnings(rep)), warnings(rep)
 
 
+# ---- operator new
+
+
+@pytest.fixture(scope="module")
+def own_new(compiled):
+    return compiled("own_new.cc", flags=["-O2", "-fno-builtin", "-Wl,--no-as-needed"])  # libstdc++ calls it, too
+
+
+@pytest.mark.parametrize("how", ["map", "break"])
+def test_an_operator_new_that_maps(tmp_path, own_new, how):
+    """400,000 bytes that malloc does not give: said although they are little. Hooked, they are recorded."""
+    words = f"{own_new} replaces operator new by one that maps memory itself"
+    path = tmp_path / "new.heft"
+    done = run([HEFT, "run", "-o", path, "--", own_new, how])
+    assert done.returncode == 0 and words in " ".join(done.stderr.decode().split()), done.stderr
+    rep = report(path)
+    assert len([w for w in warnings(rep) if w.startswith(words) and "--alloc-fn=_Znwm:malloc" in w]) == 1
+    assert words in " ".join(run([HEFT, "top", "--once", path]).stdout.decode().split())
+    stripped = tmp_path / "stripped"
+    subprocess.run(["strip", "-o", stripped, own_new], check=True)
+    assert run([HEFT, "run", "-o", tmp_path / "s.heft", "--", stripped, how]).returncode == 0
+    assert any("replaces operator new" in w for w in warnings(report(tmp_path / "s.heft")))
+    path = tmp_path / "hooked.heft"
+    assert run([HEFT, "run", "-o", path, "--alloc-fn=_Znwm:malloc", "--", own_new, how]).returncode == 0
+    rep = report(path)
+    [site] = [s for s in rep["sites"] if s["stack"][0]["function"] == "main"]
+    assert (site["allocations"], site["allocated_bytes"]) == (100, 400000)
+    assert "replaces operator new" not in rep.everything()
+
+
+@pytest.mark.parametrize("how", ["malloc", "table", "tail"])
+def test_an_operator_new_that_calls_malloc(record, own_new, how):
+    """Also if it maps memory for itself: all that it gives out is recorded."""
+    _, rep = record([own_new, how])
+    assert warnings(rep) == [] and rep["totals"]["allocated_bytes"] >= 400000
+
+
 # ---- over HTTP
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from attach_harness import Target, may_trace
 from harness import BUILD, HEFT, report, run, start, wait_until
+from live_harness import Service, live_in
 from pprof_maker import write_pprof
 from view_server import Viewer
 
@@ -484,6 +485,20 @@ def test_a_process_that_is_attached_for_the_page(compiled, tmp_path):
         target.do("free 10")
     finally:
         target.end()
+
+
+def test_named_functions(compiled, tmp_path):
+    """--alloc-fn of a process that heft view attaches to: the site is where keep_block was called."""
+    if not may_trace():
+        pytest.skip("this machine does not allow ptrace")
+    assert heft("view", "--no-open", "--alloc-fn=keep_block:malloc", "1", cwd=tmp_path).returncode == 2
+    service = Service([compiled("service.c")])
+    with Viewer("--attach", "--alloc-fn=keep_block:malloc", str(service.pid), cwd=tmp_path) as v:
+        service.do("keep 10 1000")
+        wait_until(lambda: v.document("summary")["totals"]["live_bytes"] == 10000)
+    rep = report(tmp_path / f"heft.service.{service.pid}.heft")
+    assert live_in(rep, "keep_many") == (10000, 10) and "keep_block" not in str(rep["sites"])
+    assert service.end("exit 0") == 0
 
 
 def test_sampled_process_that_nobody_records(tmp_path):

@@ -161,7 +161,10 @@ TEST(functions_of_libc_are_those_of_the_loader)
 		assert_true(f[i].exported);
 		assert_true(f[i].bytes > 0 && f[i].room >= f[i].bytes);
 		assert_true(f[i].room < f[i].bytes + 4096 || f[i].bytes > 64);
+		assert_true(target_may_export(&m, libc, names[i]));
 	}
+	assert_false(target_may_export(&m, libc, "none"));
+	assert_false(target_may_export(&m, libc, "mallo"));
 	assert_int_equal(f[COUNT - 1].address, 0);
 	uint64_t address, bytes;
 	assert_int_equal(target_symbol(&m, libc, "none", &address, &bytes, &err), HEFT_ENOTFOUND);
@@ -226,6 +229,32 @@ TEST(a_usual_program)
 	check_program("-Wl,--build-id=none");
 	check_program("-rdynamic -s"); /* without .symtab */
 	check_program("-Wl,--hash-style=sysv");
+}
+
+/* Linked with these flags: whether "answer", which it has, and "malloc", which it calls, may be exported. */
+static void check_exports(const char *flags, bool answer, bool allocate, bool stripped)
+{
+	struct running r;
+	struct target_modules m;
+	shell_in(folder, "cc -O1 %s -o made still.c", flags);
+	assert_true(start(&r, NULL, "./made", NULL));
+	assert_int_equal(target_modules_read(&m, r.pid, &err), 0);
+	size_t module = (size_t)target_module_at(&m, r.answer);
+	assert_int_equal(target_may_export(&m, module, "answer"), answer);
+	assert_int_equal(target_may_export(&m, module, "malloc"), allocate);
+	assert_int_equal(target_is_stripped(&m, module), stripped);
+	target_modules_fini(&m);
+	stop(&r);
+}
+
+TEST(what_a_program_exports)
+{
+	check_exports("-Wl,--hash-style=gnu", false, false, false);
+	check_exports("-Wl,--hash-style=gnu -rdynamic", true, false, false);
+	check_exports("-Wl,--hash-style=gnu -rdynamic -s", true, false, true);
+	check_exports("-Wl,--hash-style=both -rdynamic", true, false, false);
+	check_exports("-Wl,--hash-style=sysv", true, true, false); /* not known */
+	check_exports("-static", true, true, false);
 }
 
 TEST(programs_with_segments_far_apart_or_at_an_address)
