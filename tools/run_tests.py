@@ -48,6 +48,7 @@ BEGAN = time.monotonic()
 # A test may be skipped if one of these is missing. Everything else is required; tools/setup.sh installs it.
 OPTIONAL = [re.compile(pattern) for pattern in (
     r"\b(rustc|cargo|Rust)\b",  # and crates, which come from a registry
+    r"\bCMake\b",  # only a recipe needs it
     r"\bnginx\b",  # its package starts a server
     r"\bpromtool\b", r"\bJava\b",
     r"\b(only|needs) root\b",  # more than one user

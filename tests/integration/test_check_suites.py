@@ -175,7 +175,7 @@ def test_pytest(suite, tmp_path):
 
 @needs_go
 def test_go(suite, tmp_path):
-    (tmp_path / "go.mod").write_text("module example.com/rows\n\ngo 1.20\n")
+    (tmp_path / "go.mod").write_text("module example.com/rows\n\ngo 1.19\n")
     source = 'package rows\n\n// #include <stdlib.h>\nimport "C"\n\nfunc Copy() { C.free(C.malloc(1000)) }\n'
     (tmp_path / "rows.go").write_text(source)
     test = 'package rows\n\nimport "testing"\n\nfunc TestCopy(t *testing.T) {\n\tfor i := 0; i < %d; i++ {\n\t\tCopy()\n\t}\n}\n'
