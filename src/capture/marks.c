@@ -45,9 +45,10 @@ static void remark(uintptr_t here, enum wire_remark kind, uint32_t name, uint64_
 
 void heft_remark_region(uint64_t serial, uint32_t name, unsigned scope, bool ends)
 {
+	/* A forked child's log does not have the names of its parent's regions yet. */
 	if (records())
-		remark(HERE(), ends ? WIRE_REMARK_REGION_END : WIRE_REMARK_REGION_BEGIN, name,
-		       serial, scope, 0);
+		remark(HERE(), ends ? WIRE_REMARK_REGION_END : WIRE_REMARK_REGION_BEGIN,
+		       heft_text_number(heft_text_of(name)), serial, scope, 0);
 }
 
 void heft_mark(const char *name)

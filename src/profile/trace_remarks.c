@@ -81,9 +81,11 @@ static int add_mark(struct trace_remarks *r, const struct remark *x)
 static int begin_region(struct trace_remarks *r, const struct remark *x, bool inherited)
 {
 	const struct trace_contents *c = r->l->c;
+	const uint64_t begin = inherited ? c->processes[x->process].start_ns : x->m->time_ns;
+	const uint64_t end = inherited ? x->m->time_ns : trace_process_end_ns(c, x->process);
 	const struct profile_region region = {
-		.begin_ns = inherited ? c->processes[x->process].start_ns : x->m->time_ns,
-		.end_ns = inherited ? x->m->time_ns : trace_process_end_ns(c, x->process),
+		.begin_ns = begin,
+		.end_ns = greater(begin, end), /* what is late comes after the end of its process */
 		.name = x->name,
 		.process = r->l->processes[x->process],
 		.thread = r->l->thread_ids[x->m->thread],

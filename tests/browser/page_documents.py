@@ -102,6 +102,7 @@ def timeline(report):
                     for i, t in enumerate(times)] if rss else [],
             "events": [report["totals"]["allocations"] * 1e9 / duration] * POINTS,
             "marks": [{"time_ns": duration // 4, "name": "loaded"}, {"time_ns": duration // 2, "name": "half"}],
+            "regions": [{"begin_ns": duration // 4, "end_ns": duration // 2, "name": "loading"}],
             "limit_bytes": 0}
 
 

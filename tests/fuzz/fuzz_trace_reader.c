@@ -9,7 +9,8 @@
  * libFuzzer target; built without, a program that runs the files and folders it
  * is given once (a regression test), or makes seeds: `--make FOLDER`, and `--store FILE` of a small
  * recording that heft itself made, which it rewrites: own-allocator is of
- * tests/programs/linked_allocator.c, mappings of `maps_memory plain`, sampled-children of that and family.c under a shell. */
+ * tests/programs/linked_allocator.c, mappings of `maps_memory plain`, remarks of a program
+ * that calls each function of heft.h that is remarked a few times, sampled-children of that and family.c under a shell. */
 #include "tally/mapped_memory.h"
 #include "trace/trace.h"
 #include "trace/trace_block.h"
@@ -40,6 +41,14 @@ static int each(void *ctx, const struct trace_event *events, size_t count)
 static int each_mapping(void *memory, const struct trace_mapping *m)
 {
 	return mapped_memory_apply(memory, m, NULL, NULL);
+}
+
+/* The same texts when they are read again, which some readers do. */
+static int each_remark(void *ctx, const struct trace_remark *m)
+{
+	struct totals *t = ctx;
+	t->sum += strlen(m->text) + m->a + m->born_at + m->site + m->kind;
+	return ++t->events > 1000000 ? -100 : 0;
 }
 
 /* Reads every string and every row: what is wild shows under ASan. */
@@ -168,6 +177,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (memory)
 			trace_reader_mappings(r, each_mapping, memory, &err);
 		mapped_memory_free(memory);
+		for (int again = 0; again < 2; again++) {
+			t.events = 0;
+			trace_reader_remarks(r, each_remark, &t, &err);
+		}
 		trace_reader_close(r);
 	}
 	free(file);

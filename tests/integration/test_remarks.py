@@ -73,6 +73,15 @@ def test_regions(said):
     assert "--from mark:start --to mark:middle reports on" in text
 
 
+def test_a_child_ends_its_copy_of_a_region(said):
+    _, rep = said("marked.c", "fork")
+    mine, copy = [r for r in rep["regions"] if r["name"] == "all"]
+    child = next(p for p in rep["processes"] if p["pid"] != rep["pid"])
+    assert mine["pid"] == rep["pid"] and not mine["inherited"]
+    assert copy["pid"] == child["pid"] and copy["inherited"] and not copy["open"]
+    assert mine["begin_ns"] < copy["begin_ns"] <= copy["end_ns"] <= mine["end_ns"]
+
+
 @pytest.mark.parametrize("options, words", [
     (["--from", "mark:nope"], ["there is no mark 'nope' in this recording", "start, middle, end (2 times)"]),
     (["--to", "mark:end#3"], ["there is no mark 'end#3' in this recording"]),
@@ -147,6 +156,7 @@ def test_a_million_objects(said):
     # malloc has chunks of 256 KiB: they are counted apart.
     assert rep["totals"]["allocations"] == -(-28_000_000 // (256 << 10))
     assert kinds(rep) == []  # an arena keeps everything: no leak
+    assert run([HEFT, "verify", rep.path]).returncode == 0
     began = time.process_time()
     text = text_of(rep.path)
     assert time.process_time() - began < 5

@@ -2,6 +2,7 @@
  *
  *     marked             "start", keep_a() keeps 1,000 blocks of 100 bytes, "middle", keep_b() keeps 50 of 1,000 bytes, "end",
  *                        keep_c() keeps 5 of 10,000 bytes, "end" again
+ *     marked fork        a forked child ends region "all", too
  *     marked odd         one mark with an escape sequence in its name
  *
  * Region "all" goes from before the first mark to behind the last one, region "b" (of the thread) is around keep_b(), and
@@ -11,7 +12,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static void *volatile kept;
 
@@ -58,6 +61,11 @@ int main(int argc, char **argv)
 	mark("end");
 	keep_c();
 	mark("end");
+	if (argc > 1 && strcmp(argv[1], "fork") == 0 && fork() == 0) {
+		heft_region_end(&all, NULL);
+		_exit(0);
+	}
+	wait(NULL);
 	heft_region_end(&all, NULL);
 	return 0;
 }

@@ -244,4 +244,71 @@ TEST(test_times_of_marks)
 				     "a program makes them with heft_mark(\"NAME\") of heft.h");
 }
 
+/* Nothing that a file can say leads out of what it holds: ends without beginnings, objects of destroyed pools, regions with
+ * one number, ages of more than the recording. */
+TEST(test_wild_remarks)
+{
+	enum { COUNT = 20000 };
+	struct trace_remark *list = calloc(COUNT, sizeof *list);
+	uint64_t random = 7, time_ns = 0;
+	for (size_t i = 0; i < COUNT; i++) {
+		uint32_t dice[8];
+		for (int k = 0; k < 8; k++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			dice[k] = (uint32_t)(random >> 33);
+		}
+		time_ns += dice[0] % 20;
+		list[i] = (struct trace_remark){.kind = (uint8_t)(dice[1] % TRACE_REMARK_KINDS),
+						.time_ns = time_ns,
+						.thread = dice[2] % 3,
+						.a = dice[3] % 4,
+						.b = dice[4] % 64,
+						.c = dice[5] % 100 ? dice[5] % 1000 : UINT64_MAX,
+						.site = dice[6] % 6,
+						.born_at = dice[6] % 7,
+						.name = dice[7] % 11};
+	}
+	remarks_record(list, COUNT);
+	const struct profile_selection selections[] = {
+		{.has_pid = false},
+		{.has_window = true, .from_ns = 50000, .to_ns = 90000},
+		{.has_window = true, .from_ns = 50000, .to_ns = 50000},
+		{.has_pid = true, .pid = 200, .own_time = true},
+		{.thread = "main"},
+		{.by_process = true},
+	};
+	for (size_t i = 0; i < sizeof selections / sizeof *selections; i++) {
+		struct profile *p = load_remarks(&selections[i]);
+		const struct profile_remarks *r = &p->remarks;
+		for (uint32_t k = 0; k < r->hop_count; k++) {
+			const struct profile_hop *h = &r->hops[k];
+			assert_true(h->blocks && h->p50_ns <= h->p99_ns && h->p99_ns <= h->max_ns);
+			assert_true(h->max_ns <= h->total_ns || h->blocks == 1);
+		}
+		for (uint32_t k = 0; k < r->hop_site_count; k++)
+			assert_true(r->hop_sites[k].hop < r->hop_count &&
+				    r->hop_sites[k].site < p->site_count);
+		for (uint32_t k = 0; k < r->region_count; k++)
+			assert_true(r->regions[k].begin_ns <= r->regions[k].end_ns);
+		uint32_t sites = 0;
+		for (uint32_t k = 0; k < r->pool_count; k++) {
+			const struct profile_pool *x = &r->pools[k];
+			uint64_t left = 0, parts = 0;
+			assert_int_equal(x->first <= UINT32_MAX - x->sites, 1);
+			for (uint32_t n = 0; n < x->sites; n++) {
+				left += r->pool_sites[x->first + n].left_objects;
+				for (int part = 0; part < PROFILE_POOL_PARTS; part++)
+					parts += r->pool_sites[x->first + n].left_parts[part];
+			}
+			sites += x->sites;
+			assert_true(left == x->left_objects && parts == left);
+			assert_true(selections[i].has_window ||
+				    x->left_objects + x->freed <= x->objects);
+		}
+		assert_true(sites <= 6 * r->pool_count);
+		profile_free(p);
+	}
+	free(list);
+}
+
 UNIT_TESTS(fixture_make, fixture_remove)

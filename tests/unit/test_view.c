@@ -7,7 +7,7 @@
 #include "pages/view_page.h"
 #include "pages/view_paths.h"
 
-#include "recording_fixture.h"
+#include "remarks_fixture.h"
 
 #include <jansson.h>
 
@@ -721,6 +721,69 @@ TEST(test_html)
 				 "</script>", 9),
 			 0);
 	free(text);
+}
+
+/* ---- what the program said */
+
+static json_t *only(json_t *object, const char *list)
+{
+	assert_int_equal(length(object, list), 1);
+	return json_array_get(json_object_get(object, list), 0);
+}
+
+TEST(test_remarks)
+{
+	struct view_recording *usual = opened;
+	struct heft_error err;
+	json_t *t = document(view_remarks, "");
+	assert_int_equal(json_object_size(t), 0); /* it said nothing */
+	json_decref(t);
+	remarks_record(said, SAID_COUNT);
+	assert_int_equal(
+		view_recording_open(&opened, remarks_path, "1", "remarks.heft", &loader, &err), 0);
+
+	t = document(view_remarks, "");
+	assert_int_equal(length(t, "marks"), 4);
+	assert_int_equal(length(t, "regions"), 3);
+	assert_int_equal(length(t, "stages"), 5);
+	json_t *stage = json_array_get(json_object_get(t, "stages"), 0);
+	assert_true(json_is_null(json_object_get(stage, "from")));
+	assert_string_equal(string(stage, "to"), "queued");
+	assert_int_equal(number(stage, "mean_ns"), 1150);
+	json_t *pool = json_array_get(json_object_get(t, "pools"), 0);
+	assert_int_equal(number(pool, "left_bytes"), 200);
+	json_t *site = json_array_get(json_object_get(pool, "sites"), 0);
+	assert_int_equal(number(site, "line"), 6);
+	assert_string_equal(string(site, "caller"), "main");
+	json_decref(t);
+
+	/* A window, an instant (which is no window), one process. */
+	t = document(view_remarks, "mode=allocated&from=5504&to=13000");
+	assert_string_equal(string(only(t, "marks"), "name"), "B");
+	assert_int_equal(length(t, "stages"), 4);
+	assert_int_equal(number(only(t, "pools"), "objects"), 3);
+	json_decref(t);
+	t = document(view_remarks, "at=5504");
+	assert_int_equal(length(t, "marks"), 4);
+	json_decref(t);
+	t = document(view_remarks, "process=1");
+	assert_string_equal(string(only(t, "marks"), "name"), "B");
+	assert_null(json_object_get(t, "stages"));
+	json_decref(t);
+
+	/* The timeline has the longest regions first. */
+	t = document(view_timeline, "");
+	assert_int_equal(length(t, "marks"), 4);
+	json_t *region = json_array_get(json_object_get(t, "regions"), 0);
+	assert_string_equal(string(region, "name"), "request");
+	assert_int_equal(number(region, "begin_ns"), 3000);
+	assert_int_equal(number(region, "end_ns"), 100000);
+	json_decref(t);
+	t = document(view_summary, "");
+	assert_true(json_is_true(json_object_get(json_object_get(t, "has"), "remarks")));
+	json_decref(t);
+	view_recording_close(opened);
+	opened = usual;
 }
 
 UNIT_TESTS(make, drop)

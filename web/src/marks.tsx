@@ -2,17 +2,17 @@
 // blocks are at each stage, events, and the objects of its own allocators.
 import type { ComponentChildren } from "preact";
 import type { Mark, Region, Remarks as Doc, Said, Stage, Summary } from "./api";
-import { Amount, Callers, Document, Empty, FunctionName, PlaceName, Size, Table, type Column } from "./bits";
+import { Callers, Document, Empty, FunctionName, PlaceName, Size, Table, type Column } from "./bits";
 import { useDocument } from "./fetch";
 import { stageWords, untilNext, zoomTo } from "./remarks";
 import { address, processOf, state } from "./state";
-import { brief, duration, several } from "./words";
+import { brief, clean, count, duration, several } from "./words";
 
-const name = (text: string) => <span class="function">{brief(text, 60) || "(no name)"}</span>;
+const name = (text: string) => <span class="function" title={clean(text)}>{brief(text, 60) || "(no name)"}</span>;
 const number = <Row,>(key: string, head: string, value: (row: Row) => number, cell: (n: number) => ComponentChildren, phone = false): Column<Row> =>
   ({ key, head, number: true, phone, value, cell: (row) => cell(value(row)) });
 const time = (ns: number) => <span class="num" title={`${ns} ns`}>{duration(ns)}</span>;
-const many = (n: number) => <Amount n={n} unit="count" />;
+const many = (n: number) => <span class="num">{count(n)}</span>;
 const size = (n: number) => <Size n={n} />;
 
 export function MarksView({ summary }: { summary: Summary }) {
@@ -49,8 +49,7 @@ function Regions({ doc, summary }: { doc: Doc; summary: Summary }) {
 }
 
 const STAGES: Column<Stage>[] = [
-  { key: "from", head: "From", wide: true, phone: true, cell: (s) => name(stageWords(s)[0]) },
-  { key: "to", head: "To", wide: true, phone: true, cell: (s) => name(stageWords(s)[1]) },
+  { key: "stage", head: "From → to", wide: true, phone: true, cell: (s) => name(stageWords(s).join(" → ")) },
   number("blocks", "Blocks", (s) => s.blocks, many), number("mean", "Mean", (s) => s.mean_ns, time, true),
   number("p50", "p50", (s) => s.p50_ns, time), number("p99", "p99", (s) => s.p99_ns, time), number("max", "Max", (s) => s.max_ns, time),
 ];
