@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import COUNTING, HEFT, REPOSITORY, example, line_of, run
+from harness import COUNTING, HEFT, REPOSITORY, bare, example, line_of, run
 
 
 @pytest.fixture
@@ -48,6 +48,19 @@ def test_a_region_that_cannot_begin(program, heft_stand_in):
     assert done.returncode == 0
     assert lines(done.stdout)[1:6] == ["stats -", "stats -", "change -", "end -", "end -"]
     assert not re.search(rb"^end ", done.stderr, re.M)
+
+
+def test_pools(program, record):
+    """Objects by their pools, and the program's own lines: 30 bytes that are given back, then a string of 40. release() makes
+    a second pool of one."""
+    _, rep = record([program])
+    pools = {pool["name"]: pool for pool in rep["pools"]}
+    columns = "pools", "destroyed", "objects", "bytes", "given_back", "left_objects", "peak_objects", "peak_bytes"
+    assert [pools["words"][column] for column in columns] == [2, 2, 2, 70, 2, 0, 1, 40]
+    assert [pools["others"][column] for column in columns] == [1, 1, 1, 40, 1, 0, 1, 40]
+    assert len(pools) == 2
+    assert {bare(site["function"]) for pool in rep["pools"] for site in pool["sites"]} == {"use_pools"}
+    assert [mark["name"] for mark in rep["marks"]] == ["here"]
 
 
 def test_the_example_of_the_page(tmp_path):

@@ -53,6 +53,8 @@ TEST(test_built_in_functions)
 		"xmalloc(unsigned long)",
 		"xmalloc.part.0",
 		"sqlite3DbMallocRawNN",
+		"heft::pool_resource::do_allocate(unsigned long, unsigned long)",
+		"heft::pool::Pool::allocated",
 		"_start",
 		"_dl_allocate_tls",
 		"runtime.asmcgocall",
