@@ -86,6 +86,8 @@ static int await(struct wire_header *h, uint32_t asked)
 		uint32_t state = atomic_load(&c->state), now = atomic_load(&h->progress);
 		if (state != asked)
 			return (int)state;
+		if (atomic_load(&h->state) == WIRE_OFF)
+			return -ESRCH; /* nothing is recorded any more */
 		idle = now != progress ? 0 : idle + WAIT_MS;
 		progress = now;
 		pause_ms(&c->state, asked, WAIT_MS);
@@ -219,17 +221,21 @@ void heft_ask_sites(uint64_t from_tsc, uint64_t to_tsc, int32_t tid, size_t fiel
 		return;
 	}
 	struct heft_text was = *text;
+	bool answered = false;
 	if (!take_turn(&h->call)) {
 		atomic_store(&h->call.what, WIRE_ASKS_SITES);
 		atomic_store(&h->call.from_tsc, from_tsc);
 		atomic_store(&h->call.to_tsc, to_tsc ? to_tsc : arch_stamp_after());
 		atomic_store(&h->call.tid, tid);
 		atomic_store(&h->call.field, (uint32_t)field);
-		if (sys_populate((char *)h + WIRE_ASK_OFFSET, WIRE_ASK_BYTES) || ask(h, &to))
-			*text = was;
+		answered = !sys_populate((char *)h + WIRE_ASK_OFFSET, WIRE_ASK_BYTES) &&
+			   !ask(h, &to);
 		end_turn(&h->call);
 	}
-	if (text->at == was.at)
+	if (!answered) {
+		*text = was;
 		heft_text_put(text,
 			      "  (heft run does not answer, so the call sites are not known)\n");
+	} else if (text->at == was.at)
+		heft_text_put(text, "  (no call site has any in this region)\n");
 }

@@ -61,6 +61,15 @@ static enum measure_id measure_of_field(uint32_t field)
 	return field < sizeof of / sizeof *of ? of[field] : MEASURE_ALLOCATIONS;
 }
 
+/* What sites had at the peak beyond what they had when the region began. */
+static void take_off_start(struct profile *p)
+{
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		struct profile_site *s = &p->sites[i];
+		s->peak_bytes -= s->start_bytes < s->peak_bytes ? s->start_bytes : s->peak_bytes;
+	}
+}
+
 int exact_answer(void *ctx, const struct recorder_question *q, char **bytes, size_t *length)
 {
 	const struct live_source *s = ctx;
@@ -82,6 +91,7 @@ int exact_answer(void *ctx, const struct recorder_question *q, char **bytes, siz
 	FILE *out = open_memstream(bytes, length);
 	if (out) {
 		cli_apply_frame_rules(p, NULL, &err);
+		take_off_start(p);
 		rc = report_top_sites(out, p, measure_of_field(q->field), SITES_SHOWN);
 		if (fclose(out))
 			rc = HEFT_ENOMEM;

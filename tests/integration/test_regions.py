@@ -118,6 +118,12 @@ def test_expectations(program, tmp_path, mode):
     assert "frees is" not in done.stderr.decode()
 
 
+def test_sites_of_a_peak_and_of_nothing(program, tmp_path):
+    text = ask(program, "recorded", tmp_path, "peaks").stdout.decode()
+    assert re.search(r"peak_bytes is 64, expected at most 63\n +64 B  parse_row at [^\n]*\nheft: ", text), text
+    assert re.search(r"allocations is 0, expected 1\n +\(no call site has any in this region\)\n$", text), text
+
+
 def test_stopped(program, tmp_path):
     done = ask(program, "recorded", tmp_path, "stops")
     assert done.returncode == 0, done.stderr

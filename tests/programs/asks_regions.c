@@ -236,6 +236,21 @@ static void expectations(int calls_back)
 	HEFT_EXPECT_EQ(&r, frees, 1); /* so does this one */
 }
 
+/* The peak of a region is what came on top of 40,000 bytes; and a region in which nothing happens. */
+static void peaks(void)
+{
+	struct heft_region r;
+	keep(malloc(40000));
+	heft_on_failure(print_failure);
+	heft_region_begin(&r, HEFT_THREAD);
+	parse_row();
+	HEFT_EXPECT_LE(&r, peak_bytes, 63);
+	(void)heft_region_end(&r, NULL);
+	heft_region_begin(&r, HEFT_THREAD);
+	(void)heft_region_end(&r, NULL);
+	HEFT_EXPECT_EQ(&r, allocations, 1);
+}
+
 static void all(void)
 {
 	struct heft_stats s = {0};
@@ -287,6 +302,8 @@ int main(int argc, char **argv)
 		expectations(1);
 	else if (!strcmp(what, "abort"))
 		expectations(0);
+	else if (!strcmp(what, "peaks"))
+		peaks();
 	else if (!strcmp(what, "all"))
 		all();
 	else if (!strcmp(what, "stops"))
