@@ -174,8 +174,8 @@ def test_diff_at_a_moment_names_the_next_command(moments, heft):
 def test_at_is_refused_alike(heft, verb, more):
     done = heft(verb, *more, "--at", "noon", "x")
     assert done.status == 2
-    assert done.err.splitlines()[0] == (f"heft {verb}: --at needs peak, end, exit or a time "
-                                        "(1.5s, 20ms, 50%), not 'noon'")
+    assert done.err.splitlines()[0] == (f"heft {verb}: --at needs peak, end, exit, a time "
+                                        "(1.5s, 20ms, 50%) or mark:NAME, not 'noon'")
 
 
 def test_at_and_other_orders(moments, heft):
