@@ -83,13 +83,16 @@ static struct heft_count_slot *take_slot(void)
 		if (atomic_compare_exchange_strong(&c->state, &state, SLOT_TAKEN))
 			return c;
 	}
-	uint32_t i = atomic_fetch_add(&counting->slots_used, 1);
-	if (i >= HEFT_COUNT_SLOTS) {
-		atomic_store(&counting->slots_used, HEFT_COUNT_SLOTS);
-		return NULL;
+	/* A new one is seen by others at once: who marks it has it. */
+	for (;;) {
+		uint32_t i = atomic_fetch_add(&counting->slots_used, 1), empty = SLOT_FREE;
+		if (i >= HEFT_COUNT_SLOTS) {
+			atomic_store(&counting->slots_used, HEFT_COUNT_SLOTS);
+			return NULL;
+		}
+		if (atomic_compare_exchange_strong(&counting->slots[i].state, &empty, SLOT_TAKEN))
+			return &counting->slots[i];
 	}
-	atomic_store(&counting->slots[i].state, SLOT_TAKEN);
-	return &counting->slots[i];
 }
 
 static void read_sums(const struct heft_count_slot *c, struct heft_count_sums *s)
