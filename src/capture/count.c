@@ -14,7 +14,9 @@
 
 #include <sys/mman.h>
 
-enum { PUBLISH_CYCLES = 20000000 };
+/* Between times that the sums are written into the session file: a killed process lacks what it counted since. It takes
+ * longer with more slots, so that it is a small part of the time with any number. */
+enum { PUBLISH_CYCLES = 200000, PUBLISH_SLOT_CYCLES = 20000 };
 enum { SLOT_FREE, SLOT_TAKEN, SLOT_ENDS };
 enum { SHADOW_TOP = 1 << 11, SHADOW_MIDDLE = 1 << 10 }; /* 47 bits of address in all */
 
@@ -105,6 +107,29 @@ static void read_sums(const struct heft_count_slot *c, struct heft_count_sums *s
 	s->level = atomic_load_explicit(&c->level, memory_order_relaxed);
 }
 
+static void fold(struct heft_count_slot *c)
+{
+	int64_t level = atomic_load_explicit(&c->level, memory_order_relaxed);
+	int64_t before = atomic_fetch_add(&counting->level, level - c->folded);
+	int64_t seen = before + (c->high - c->folded);
+	for (uint64_t left = atomic_load(&counting->peaks_in_use); left; left &= left - 1) {
+		_Atomic int64_t *high = &counting->peaks[__builtin_ctzll(left)].high;
+		int64_t was = atomic_load_explicit(high, memory_order_relaxed);
+		while (seen > was && !atomic_compare_exchange_weak(high, &was, seen))
+			;
+	}
+	if (c->high > c->peak)
+		c->peak = c->high;
+	for (uint32_t left = c->regions; left; left &= left - 1) {
+		int64_t *high = &c->region_high[__builtin_ctz(left)];
+		if (c->high > *high)
+			*high = c->high;
+	}
+	c->folded = c->high = level;
+	c->fold_above = level + HEFT_COUNT_FOLD;
+	c->fold_below = level - HEFT_COUNT_FOLD;
+}
+
 /* More threads at once than there are slots share the last one. Then a few calls may be missed. */
 struct heft_count_slot *heft_count_slot_new(struct heft_tls *tls)
 {
@@ -115,7 +140,7 @@ struct heft_count_slot *heft_count_slot_new(struct heft_tls *tls)
 	} else {
 		c->regions = 0;
 		c->near = UINTPTR_MAX;
-		heft_count_fold(c); /* what the last thread of this slot has left */
+		fold(c); /* what the last thread of this slot has left */
 		read_sums(c, &c->first);
 		c->peak = c->first.level;
 		c->tid = sys_gettid();
@@ -253,35 +278,16 @@ void heft_peak_release(unsigned number)
 	atomic_fetch_and(&counting->peaks_in_use, ~(1ull << number));
 }
 
-static void fold(struct heft_count_slot *c)
-{
-	int64_t level = atomic_load_explicit(&c->level, memory_order_relaxed);
-	int64_t before = atomic_fetch_add(&counting->level, level - c->folded);
-	int64_t seen = before + (c->high - c->folded);
-	for (uint64_t left = atomic_load(&counting->peaks_in_use); left; left &= left - 1) {
-		_Atomic int64_t *high = &counting->peaks[__builtin_ctzll(left)].high;
-		int64_t was = atomic_load_explicit(high, memory_order_relaxed);
-		while (seen > was && !atomic_compare_exchange_weak(high, &was, seen))
-			;
-	}
-	if (c->high > c->peak)
-		c->peak = c->high;
-	for (uint32_t left = c->regions; left; left &= left - 1) {
-		int64_t *high = &c->region_high[__builtin_ctz(left)];
-		if (c->high > *high)
-			*high = c->high;
-	}
-	c->folded = c->high = level;
-	c->fold_above = level + HEFT_COUNT_FOLD;
-	c->fold_below = level - HEFT_COUNT_FOLD;
-}
-
 NOINLINE void heft_count_fold(struct heft_count_slot *c)
 {
 	fold(c);
 	if (heft_counts_alone && sys_may_stamp()) {
+		const uint64_t pause = PUBLISH_CYCLES +
+				       (uint64_t)PUBLISH_SLOT_CYCLES *
+					       atomic_load_explicit(&counting->slots_used,
+								    memory_order_relaxed);
 		uint64_t now = arch_stamp(), last = atomic_load(&counting->published_tsc);
-		if (now - last > PUBLISH_CYCLES &&
+		if (now - last > pause &&
 		    atomic_compare_exchange_strong(&counting->published_tsc, &last, now))
 			heft_count_publish();
 	}

@@ -1,5 +1,7 @@
 """heft.h and heft run --count where much happens at once, or at a bad moment (tests/programs/asks_in_crowds.c)."""
 
+import json
+
 import pytest
 
 from harness import HEFT, REPOSITORY, run
@@ -10,8 +12,23 @@ def program(compiled):
     return compiled("asks_in_crowds.c", flags=[f"-I{REPOSITORY}/include", "-pthread"])
 
 
+def counted(folder, *command):
+    out = folder / "counts.json"
+    done = run([HEFT, "run", "--count", "-o", out, "--force", "--", *command])
+    return done, json.loads(out.read_text())["processes"]
+
+
 def test_each_thread_has_numbers_of_its_own(program):
     """A thousand threads begin at once; two of them must not count in one place."""
     for _ in range(5):
         done = run([HEFT, "run", "-q", "--count", "--", program, "crowd"])
         assert done.stdout == b"wrong 0\n", done
+
+
+@pytest.mark.parametrize("how, status", [("killed", 137), ("leaves", 5)])
+def test_sums_of_a_killed_process(program, tmp_path, how, status):
+    """It says nothing when it ends: what it wrote before is nearly all."""
+    done, (process,) = counted(tmp_path, program, how)
+    assert done.returncode == status
+    assert process["cut"] and 50000 < process["totals"]["allocations"] <= 100000
+    assert b"its last calls are missing" in done.stderr
