@@ -32,3 +32,23 @@ def test_sums_of_a_killed_process(program, tmp_path, how, status):
     assert done.returncode == status
     assert process["cut"] and 50000 < process["totals"]["allocations"] <= 100000
     assert b"its last calls are missing" in done.stderr
+
+
+LATE = """
+import os, re, time
+folder = os.environ["HEFT_SESSION"]
+maps = open("/proc/self/maps").read()
+with open(re.search(re.escape(folder) + r"/[0-9a-f]+[.][0-9a-f]+", maps)[0], "rb") as own:
+    head, size = own.read(1 << 20), os.fstat(own.fileno()).st_size
+with open(folder + "/3fffff.1", "wb") as late:
+    time.sleep(0.3)
+    os.truncate(late.name, size)
+    late.write(head)
+"""
+
+
+def test_a_file_that_is_long_about_being_made(tmp_path):
+    """When it is ready, nothing has changed in its folder for a while."""
+    done, processes = counted(tmp_path, "/usr/bin/python3", "-c", LATE)
+    assert done.returncode == 0, done.stderr
+    assert 0x3fffff in [p["pid"] for p in processes]
