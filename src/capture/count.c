@@ -37,7 +37,7 @@ struct counting {
 
 uint8_t heft_counts_alone;
 unsigned heft_shadow_shift = 4;
-static struct counting *counting;
+static struct counting *_Atomic counting;
 
 static void *map_zeros(size_t bytes)
 {
@@ -45,23 +45,24 @@ static void *map_zeros(size_t bytes)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
+/* Several threads may come here at once: the memory of the first one counts. */
 int heft_count_begin(void)
 {
-	static _Atomic int begun;
-	int never = 0;
+	struct counting *none = NULL;
 	if (heft_counts())
 		return 0;
-	/* Sizes of 8 bytes may lie 8 bytes apart, but not in glibc. */
-	if (heft_resolve_next() || !heft_next.usable ||
-	    !atomic_compare_exchange_strong(&begun, &never, 1))
-		return heft_counts() ? 0 : -1;
-	heft_shadow_shift = heft_next.is_glibc ? 4 : 3;
-	counting = map_zeros(sizeof *counting);
-	if (!counting)
+	if (heft_resolve_next() || !heft_next.usable)
 		return -1;
-	atomic_store(&counting->peaks_in_use, 1);
-	atomic_store(&counting->peaks[0].serial, 1);
-	atomic_store(&counting->next_serial, 2);
+	struct counting *fresh = map_zeros(sizeof *fresh);
+	if (!fresh)
+		return heft_counts() ? 0 : -1;
+	atomic_store(&fresh->peaks_in_use, 1);
+	atomic_store(&fresh->peaks[0].serial, 1);
+	atomic_store(&fresh->next_serial, 2);
+	/* Sizes of 8 bytes may lie 8 bytes apart, but not in glibc. */
+	heft_shadow_shift = heft_next.is_glibc ? 4 : 3;
+	if (!atomic_compare_exchange_strong(&counting, &none, fresh))
+		sys_munmap(fresh, sizeof *fresh);
 	atomic_fetch_or(&heft_unusual.arena_used, HEFT_UNUSUAL_COUNTS);
 	return 0;
 }

@@ -25,6 +25,15 @@ def test_each_thread_has_numbers_of_its_own(program):
         assert done.stdout == b"wrong 0\n", done
 
 
+def test_counting_begins_for_all_threads(program, tmp_path):
+    """A library that is loaded later has no note that heft could see at the start."""
+    run(["objcopy", "--remove-section=.note.heft", program, tmp_path / "late_caller"])
+    for _ in range(30):
+        done = run([HEFT, "run", "-q", "--force", "--no-ledger", "-o", tmp_path / "r.heft", "--",
+                    tmp_path / "late_caller", "first"])
+        assert done.stdout == b"wrong 0\n", done
+
+
 @pytest.mark.parametrize("how, status", [("killed", 137), ("leaves", 5)])
 def test_sums_of_a_killed_process(program, tmp_path, how, status):
     """It says nothing when it ends: what it wrote before is nearly all."""

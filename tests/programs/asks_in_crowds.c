@@ -4,6 +4,7 @@
 #include "heft.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,6 +57,35 @@ static int crowd(void)
 		if (pthread_create(&threads[i], &small, in_crowd, NULL))
 			_exit(6);
 	for (int i = 0; i < CROWD; i++)
+		pthread_join(threads[i], NULL);
+	printf("wrong %d\n", wrong);
+	return 0;
+}
+
+/* ---- counting begins with the first call, which several threads make at once */
+
+typedef int stats_get(enum heft_scope scope, struct heft_stats *out);
+static stats_get *first_call;
+
+static void *calls_first(void *x)
+{
+	struct heft_stats s;
+	pthread_barrier_wait(&all_here);
+	if (first_call(HEFT_THREAD, &s))
+		wrong++;
+	return x;
+}
+
+static int first_calls(void)
+{
+	enum { THREADS = 64 };
+	pthread_t threads[THREADS];
+	first_call = (stats_get *)dlsym(RTLD_DEFAULT, "heft_stats_get");
+	pthread_barrier_init(&all_here, NULL, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		if (!first_call || pthread_create(&threads[i], NULL, calls_first, NULL))
+			_exit(6);
+	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	printf("wrong %d\n", wrong);
 	return 0;
@@ -124,6 +154,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IONBF, 0);
 	if (!strcmp(what, "crowd"))
 		return crowd();
+	if (!strcmp(what, "first"))
+		return first_calls();
 	if (!strcmp(what, "gives_up"))
 		return gives_up(argv[2]);
 	pairs(PAIRS);
