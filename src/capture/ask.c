@@ -133,6 +133,7 @@ static int ask(struct wire_header *h, const struct taker *to)
 	const uint32_t most = heft_sampling ? WIRE_ANSWER_BYTES : WIRE_ASK_BYTES;
 	char *answer = (char *)h + (heft_sampling ? WIRE_ANSWER_OFFSET : WIRE_ASK_OFFSET);
 	uint32_t say = WIRE_CALL_ASKED;
+	atomic_fetch_add(&c->number, 1);
 	for (;;) {
 		atomic_store(&c->state, say);
 		int got = await(h, say);

@@ -14,7 +14,9 @@
 
 #include <sys/mman.h>
 
-enum { PUBLISH_CYCLES = 20000000 };
+/* Between times that the sums are written into the session file: a killed process lacks what it counted since. It takes
+ * longer with more slots, so that it is a small part of the time with any number. */
+enum { PUBLISH_CYCLES = 200000, PUBLISH_SLOT_CYCLES = 20000 };
 enum { SLOT_FREE, SLOT_TAKEN, SLOT_ENDS };
 enum { SHADOW_TOP = 1 << 11, SHADOW_MIDDLE = 1 << 10 }; /* 47 bits of address in all */
 
@@ -35,7 +37,7 @@ struct counting {
 
 uint8_t heft_counts_alone;
 unsigned heft_shadow_shift = 4;
-static struct counting *counting;
+static struct counting *_Atomic counting;
 
 static void *map_zeros(size_t bytes)
 {
@@ -43,23 +45,24 @@ static void *map_zeros(size_t bytes)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
+/* Several threads may come here at once: the memory of the first one counts. */
 int heft_count_begin(void)
 {
-	static _Atomic int begun;
-	int never = 0;
+	struct counting *none = NULL;
 	if (heft_counts())
 		return 0;
-	/* Sizes of 8 bytes may lie 8 bytes apart, but not in glibc. */
-	if (heft_resolve_next() || !heft_next.usable ||
-	    !atomic_compare_exchange_strong(&begun, &never, 1))
-		return heft_counts() ? 0 : -1;
-	heft_shadow_shift = heft_next.is_glibc ? 4 : 3;
-	counting = map_zeros(sizeof *counting);
-	if (!counting)
+	if (heft_resolve_next() || !heft_next.usable)
 		return -1;
-	atomic_store(&counting->peaks_in_use, 1);
-	atomic_store(&counting->peaks[0].serial, 1);
-	atomic_store(&counting->next_serial, 2);
+	struct counting *fresh = map_zeros(sizeof *fresh);
+	if (!fresh)
+		return heft_counts() ? 0 : -1;
+	atomic_store(&fresh->peaks_in_use, 1);
+	atomic_store(&fresh->peaks[0].serial, 1);
+	atomic_store(&fresh->next_serial, 2);
+	/* Sizes of 8 bytes may lie 8 bytes apart, but not in glibc. */
+	heft_shadow_shift = heft_next.is_glibc ? 4 : 3;
+	if (!atomic_compare_exchange_strong(&counting, &none, fresh))
+		sys_munmap(fresh, sizeof *fresh);
 	atomic_fetch_or(&heft_unusual.arena_used, HEFT_UNUSUAL_COUNTS);
 	return 0;
 }
@@ -83,13 +86,16 @@ static struct heft_count_slot *take_slot(void)
 		if (atomic_compare_exchange_strong(&c->state, &state, SLOT_TAKEN))
 			return c;
 	}
-	uint32_t i = atomic_fetch_add(&counting->slots_used, 1);
-	if (i >= HEFT_COUNT_SLOTS) {
-		atomic_store(&counting->slots_used, HEFT_COUNT_SLOTS);
-		return NULL;
+	/* A new one is seen by others at once: who marks it has it. */
+	for (;;) {
+		uint32_t i = atomic_fetch_add(&counting->slots_used, 1), empty = SLOT_FREE;
+		if (i >= HEFT_COUNT_SLOTS) {
+			atomic_store(&counting->slots_used, HEFT_COUNT_SLOTS);
+			return NULL;
+		}
+		if (atomic_compare_exchange_strong(&counting->slots[i].state, &empty, SLOT_TAKEN))
+			return &counting->slots[i];
 	}
-	atomic_store(&counting->slots[i].state, SLOT_TAKEN);
-	return &counting->slots[i];
 }
 
 static void read_sums(const struct heft_count_slot *c, struct heft_count_sums *s)
@@ -102,6 +108,29 @@ static void read_sums(const struct heft_count_slot *c, struct heft_count_sums *s
 	s->level = atomic_load_explicit(&c->level, memory_order_relaxed);
 }
 
+static void fold(struct heft_count_slot *c)
+{
+	int64_t level = atomic_load_explicit(&c->level, memory_order_relaxed);
+	int64_t before = atomic_fetch_add(&counting->level, level - c->folded);
+	int64_t seen = before + (c->high - c->folded);
+	for (uint64_t left = atomic_load(&counting->peaks_in_use); left; left &= left - 1) {
+		_Atomic int64_t *high = &counting->peaks[__builtin_ctzll(left)].high;
+		int64_t was = atomic_load_explicit(high, memory_order_relaxed);
+		while (seen > was && !atomic_compare_exchange_weak(high, &was, seen))
+			;
+	}
+	if (c->high > c->peak)
+		c->peak = c->high;
+	for (uint32_t left = c->regions; left; left &= left - 1) {
+		int64_t *high = &c->region_high[__builtin_ctz(left)];
+		if (c->high > *high)
+			*high = c->high;
+	}
+	c->folded = c->high = level;
+	c->fold_above = level + HEFT_COUNT_FOLD;
+	c->fold_below = level - HEFT_COUNT_FOLD;
+}
+
 /* More threads at once than there are slots share the last one. Then a few calls may be missed. */
 struct heft_count_slot *heft_count_slot_new(struct heft_tls *tls)
 {
@@ -112,7 +141,7 @@ struct heft_count_slot *heft_count_slot_new(struct heft_tls *tls)
 	} else {
 		c->regions = 0;
 		c->near = UINTPTR_MAX;
-		heft_count_fold(c); /* what the last thread of this slot has left */
+		fold(c); /* what the last thread of this slot has left */
 		read_sums(c, &c->first);
 		c->peak = c->first.level;
 		c->tid = sys_gettid();
@@ -250,35 +279,16 @@ void heft_peak_release(unsigned number)
 	atomic_fetch_and(&counting->peaks_in_use, ~(1ull << number));
 }
 
-static void fold(struct heft_count_slot *c)
-{
-	int64_t level = atomic_load_explicit(&c->level, memory_order_relaxed);
-	int64_t before = atomic_fetch_add(&counting->level, level - c->folded);
-	int64_t seen = before + (c->high - c->folded);
-	for (uint64_t left = atomic_load(&counting->peaks_in_use); left; left &= left - 1) {
-		_Atomic int64_t *high = &counting->peaks[__builtin_ctzll(left)].high;
-		int64_t was = atomic_load_explicit(high, memory_order_relaxed);
-		while (seen > was && !atomic_compare_exchange_weak(high, &was, seen))
-			;
-	}
-	if (c->high > c->peak)
-		c->peak = c->high;
-	for (uint32_t left = c->regions; left; left &= left - 1) {
-		int64_t *high = &c->region_high[__builtin_ctz(left)];
-		if (c->high > *high)
-			*high = c->high;
-	}
-	c->folded = c->high = level;
-	c->fold_above = level + HEFT_COUNT_FOLD;
-	c->fold_below = level - HEFT_COUNT_FOLD;
-}
-
 NOINLINE void heft_count_fold(struct heft_count_slot *c)
 {
 	fold(c);
 	if (heft_counts_alone && sys_may_stamp()) {
+		const uint64_t pause = PUBLISH_CYCLES +
+				       (uint64_t)PUBLISH_SLOT_CYCLES *
+					       atomic_load_explicit(&counting->slots_used,
+								    memory_order_relaxed);
 		uint64_t now = arch_stamp(), last = atomic_load(&counting->published_tsc);
-		if (now - last > PUBLISH_CYCLES &&
+		if (now - last > pause &&
 		    atomic_compare_exchange_strong(&counting->published_tsc, &last, now))
 			heft_count_publish();
 	}

@@ -1,8 +1,9 @@
 /* Counting inside: the statistics of include/heft.h. The fast half is here, inlined into the hooks; the slow half is
  * in count.c.
  *
- * A thread counts in a slot of its own. `level` is what it has allocated less what it has freed. Every FOLD bytes it adds
- * its change to the level of the process, and compares with the peaks that somebody wants to know (a fold).
+ * A thread counts in a slot of its own. `level` is what it has allocated less what it has freed. Every FOLD bytes,
+ * and every CALLS new blocks, it adds its change to the level of the process, and compares with the peaks that somebody
+ * wants to know (a fold).
  *
  * The size of a block that ends is its usable size less its slack, which is kept in a shadow of the heap: a byte for each
  * place where a block may begin. A block that is older than the counting has a zero there, so it counts by its usable size. */
@@ -18,6 +19,7 @@ enum {
 	HEFT_COUNT_FOLD =
 		32
 		<< 10, /* the peak of several threads is right within this, for each of them and once more */
+	HEFT_COUNT_CALLS = 256, /* a thread that only makes small blocks folds as often as this */
 	HEFT_THREAD_REGIONS = 32,
 	HEFT_SHADOW_BITS = 26, /* bytes of the heap that one shadow is for */
 	HEFT_SLACK_LONG =
@@ -179,10 +181,13 @@ static inline void heft_count_keep(struct heft_count_slot *c, void *p, uint64_t 
 static inline void heft_count_new(void *p, size_t size)
 {
 	struct heft_count_slot *c = heft_count_slot();
-	HEFT_COUNT_ADD(c->allocations, 1);
+	const uint64_t calls = atomic_load_explicit(&c->allocations, memory_order_relaxed) + 1;
+	atomic_store_explicit(&c->allocations, calls, memory_order_relaxed);
 	HEFT_COUNT_ADD(c->allocated_bytes, size);
 	heft_count_keep(c, p, size);
 	heft_count_raise(c, size);
+	if (UNLIKELY(calls % HEFT_COUNT_CALLS == 0))
+		heft_count_fold(c);
 }
 
 /* What was asked for when the block was made or resized */

@@ -283,6 +283,7 @@ static int fail(const struct region *r, const char *field, size_t field_at, int6
 			text += n;
 			left -= (size_t)n;
 		}
+		heft_count_publish();
 		abort(); /* what the program asked for */
 	}
 	if (message)

@@ -61,7 +61,7 @@ static void print_processes(FILE *out, const struct counted_result *c)
 			 words_bytes(p->sums.peak_bytes).text);
 		words_print(out, slash ? slash + 1 : p->program, 40);
 		fputs(p->running ? " (still running)\n"
-		      : p->cut   ? " (killed: its last calls are missing)\n"
+		      : p->cut   ? " (its last calls are missing)\n"
 				 : "\n",
 		      out);
 	}
@@ -88,7 +88,9 @@ static void print_result(FILE *out, const struct counted_result *c, char *const 
 	if (c->count > 1)
 		print_processes(out, c);
 	else if (c->processes[0].cut && !c->processes[0].running)
-		fputs("  ! it was killed: what it counted last is missing\n", out);
+		fputs("  ! it was killed, or left by a system call of its own: its last calls are "
+		      "missing\n",
+		      out);
 	cli_putf(out, "Next: heft run -- COMMAND records where these calls come from\n");
 }
 

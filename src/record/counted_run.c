@@ -36,6 +36,7 @@ struct counted {
 	struct session_dir dir;
 	struct open_process *open;
 	uint32_t open_count, open_capacity;
+	bool look_again; /* a file was there that could not be read yet */
 };
 
 void counted_result_fini(struct counted_result *r)
@@ -75,15 +76,20 @@ static void read_sums(struct counted *c, const struct open_process *o)
 	to->cut = !has_left(o->p);
 }
 
+/* A process that does not get the processor may be long about making its file: the directory has not changed
+ * since when the file is ready. */
 static void take_file(struct counted *c, const char *name)
 {
 	struct heft_error ignored;
 	struct process *p;
 	int32_t pid;
 	uint64_t start_tsc;
-	if (!session_file_name(name, &pid, &start_tsc) || is_known(c, pid, start_tsc) ||
-	    process_open(&p, c->dir.fd, name, &ignored))
+	if (!session_file_name(name, &pid, &start_tsc) || is_known(c, pid, start_tsc))
 		return;
+	if (process_open(&p, c->dir.fd, name, &ignored)) {
+		c->look_again = true;
+		return;
+	}
 	struct counted_result *r = c->result;
 	if (!array_reserve(r->processes, r->count, r->capacity, 1) ||
 	    !array_reserve(c->open, c->open_count, c->open_capacity, 1)) {
@@ -98,8 +104,9 @@ static void take_file(struct counted *c, const char *name)
 
 static void find_files(struct counted *c)
 {
-	if (!session_dir_changed(&c->dir))
+	if (!session_dir_changed(&c->dir) && !c->look_again)
 		return;
+	c->look_again = false;
 	DIR *d = opendir(c->dir.path);
 	for (const struct dirent *e; d && (e = readdir(d));)
 		take_file(c, e->d_name);
@@ -149,6 +156,7 @@ static int by_calls(const void *a, const void *b)
 
 static void close_all(struct counted *c)
 {
+	c->look_again = true;
 	find_files(c);
 	close_ended(c);
 	while (c->open_count) {

@@ -22,7 +22,7 @@ struct counted_process {
 	char program[256];
 	struct counted_sums sums;
 	bool running; /* when the command ended */
-	bool cut;     /* it was killed: what it counted last is missing */
+	bool cut;     /* it has not said that it leaves: what it counted last is missing */
 };
 
 struct counted_result {

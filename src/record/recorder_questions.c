@@ -23,6 +23,7 @@ struct question {
 	struct recorder_question asked;
 	recorder_answer_fn *answer;
 	void *ctx;
+	uint32_t number; /* the process's; it may give up, and ask something else */
 	char *bytes;
 	size_t length;
 	_Atomic int state; /* enum question_state; the thread sets the last one */
@@ -53,6 +54,7 @@ static struct question *take_question(struct recorder *r, struct process *p)
 	q->answer = r->o->answer_exact;
 	q->ctx = r->o->answer_ctx;
 	atomic_store(&q->state, QUESTION_WAITS);
+	q->number = atomic_load(&c->number);
 	q->asked.wants_copy = atomic_load(&c->what) == WIRE_ASKS_COPY;
 	q->asked.pid = p->pid;
 	q->asked.tid = atomic_load(&c->tid);
@@ -81,13 +83,18 @@ static void drop(struct recorder *r)
 	r->asked.question = NULL;
 }
 
+static bool is_another(const struct question *q)
+{
+	return atomic_load(&q->p->view.session.header->call.number) != q->number;
+}
+
 /* One step. False: it is over. */
 static bool go_on(struct recorder *r, struct question *q)
 {
 	struct process *p = q->p;
 	switch (atomic_load(&q->state)) {
 	case QUESTION_WAITS:
-		if (!p || p->ended || !answer_is_asked(p))
+		if (!p || p->ended || !answer_is_asked(p) || is_another(q))
 			return false; /* it has given up */
 		if (!q->written && (r->full || r->drain.watermark >= q->asked.to_tsc)) {
 			drain_flush(&r->drain);
@@ -100,7 +107,7 @@ static bool go_on(struct recorder *r, struct question *q)
 	case QUESTION_MADE: return true;
 	default: break;
 	}
-	if (!p || p->ended)
+	if (!p || p->ended || is_another(q))
 		return false;
 	if (answer_is_asked(p)) {
 		answer_begin(p, q->bytes, q->length);

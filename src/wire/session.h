@@ -152,6 +152,8 @@ struct wire_call {
 	_Atomic uint64_t from_tsc, to_tsc;
 	_Atomic int32_t tid;    /* 0: of all threads */
 	_Atomic uint32_t field; /* of struct heft_stats: which one */
+	_Atomic uint32_t
+		number; /* of questions so far: an answer that took too long is not for the next one */
 };
 
 /* A child that this process has waited for; pid 0: one whose number it does not know, which began at most
