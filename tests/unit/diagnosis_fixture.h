@@ -260,4 +260,34 @@ static inline void done(struct findings *f, struct profile *p)
 	profile_free(p);
 }
 
+/* One pool, which gets its call sites from add_pool_objects. */
+static inline void add_pool(struct profile *p, const char *name)
+{
+	struct profile_pool *pool = APPEND(p->remarks.pools, p->remarks.pool_count);
+	pool->name = name;
+	pool->pools = 1;
+}
+
+/* Objects of 10 bytes. parts: of those that are left, so many tens from each eighth of the time, as digits. */
+static inline void add_pool_objects(struct profile *p, const char *words, uint64_t objects,
+				    uint64_t freed, const char *parts)
+{
+	struct profile_remarks *r = &p->remarks;
+	struct profile_pool *pool = &r->pools[0];
+	r->pool_sites = realloc(r->pool_sites, (pool->sites + 1) * sizeof *r->pool_sites);
+	struct profile_pool_site *s = &r->pool_sites[pool->sites++];
+	*s = (struct profile_pool_site){
+		.node = stack(p, words), .objects = objects, .bytes = 10 * objects, .freed = freed};
+	for (int i = 0; i < PROFILE_POOL_PARTS && parts[i]; i++) {
+		s->left_parts[i] = (uint64_t)(parts[i] - '0') * 10;
+		s->left_objects += s->left_parts[i];
+	}
+	s->left_bytes = 10 * s->left_objects;
+	pool->objects += objects;
+	pool->bytes += s->bytes;
+	pool->freed += freed;
+	pool->left_objects += s->left_objects;
+	pool->left_bytes += s->left_bytes;
+}
+
 #endif

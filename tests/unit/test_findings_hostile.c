@@ -76,6 +76,9 @@ static struct profile *full_profile(void)
 	s = add_site(p, "main:6 scratch:1", 0, 0);
 	s->allocations = s->frees = s->temporary = 500000;
 	p->totals.dropped = 200000;
+	add_pool(p, "cells");
+	add_pool_objects(p, "main:1 take_session:7", 400, 0, "55555555");
+	add_pool_objects(p, "main:1 take_request:9", 400, 400, "");
 	return p;
 }
 

@@ -1,37 +1,12 @@
 /* pool-leak, and the stage in unbounded-queue, on profiles made by hand. */
 #include "diagnosis_fixture.h"
 
-/* One pool. Call sites are added to it: objects of 10 bytes. */
 static struct profile *with_pool(void)
 {
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:1 chunk:2", 4, 1000000);
-	struct profile_pool *pool = APPEND(p->remarks.pools, p->remarks.pool_count);
-	pool->name = "cells";
-	pool->pools = 1;
+	add_pool(p, "cells");
 	return p;
-}
-
-/* parts: of the objects that are left, so many from each eighth, as digits. */
-static void take(struct profile *p, const char *words, uint64_t objects, uint64_t freed,
-		 const char *parts)
-{
-	struct profile_remarks *r = &p->remarks;
-	struct profile_pool *pool = &r->pools[0];
-	r->pool_sites = realloc(r->pool_sites, (pool->sites + 1) * sizeof *r->pool_sites);
-	struct profile_pool_site *s = &r->pool_sites[pool->sites++];
-	*s = (struct profile_pool_site){
-		.node = stack(p, words), .objects = objects, .bytes = 10 * objects, .freed = freed};
-	for (int i = 0; i < PROFILE_POOL_PARTS && parts[i]; i++) {
-		s->left_parts[i] = (uint64_t)(parts[i] - '0') * 10;
-		s->left_objects += s->left_parts[i];
-	}
-	s->left_bytes = 10 * s->left_objects;
-	pool->objects += objects;
-	pool->bytes += s->bytes;
-	pool->freed += freed;
-	pool->left_objects += s->left_objects;
-	pool->left_bytes += s->left_bytes;
 }
 
 /* How many findings there are, all of this kind. Frees the profile. */
@@ -52,8 +27,8 @@ TEST(test_a_leak)
 {
 	struct profile *p = with_pool();
 	struct findings *f;
-	take(p, "main:1 take_session:7 pool_get:3", 400, 0, "55555555");
-	take(p, "main:1 take_request:9 pool_get:3", 400, 400, "");
+	add_pool_objects(p, "main:1 take_session:7 pool_get:3", 400, 0, "55555555");
+	add_pool_objects(p, "main:1 take_request:9 pool_get:3", 400, 400, "");
 	assert_int_equal(findings_new(&f, p), 0);
 	const struct finding *x = NULL;
 	for (uint32_t i = 0; i < findings_count(f); i++)
@@ -76,27 +51,27 @@ TEST(test_a_leak)
 TEST(test_no_leak)
 {
 	struct profile *p = with_pool(); /* an arena: nothing is given back */
-	take(p, "main:1 fill:7 pool_get:3", 400, 0, "55555555");
+	add_pool_objects(p, "main:1 fill:7 pool_get:3", 400, 0, "55555555");
 	assert_int_equal(pool_leaks(p), 0);
 
 	p = with_pool(); /* a table that is filled at the start, ... */
-	take(p, "main:1 fill:7 pool_get:3", 90, 0, "9");
-	take(p, "main:1 fill:8 pool_get:3", 400, 0, "99990000");
-	take(p, "main:1 take_request:9 pool_get:3", 4000, 4000, "");
+	add_pool_objects(p, "main:1 fill:7 pool_get:3", 90, 0, "9");
+	add_pool_objects(p, "main:1 fill:8 pool_get:3", 400, 0, "99990000");
+	add_pool_objects(p, "main:1 take_request:9 pool_get:3", 4000, 4000, "");
 	assert_int_equal(pool_leaks(p), 0);
 
 	p = with_pool(); /* ... and a cache that keeps the newest */
-	take(p, "main:1 cache:7 pool_get:3", 4000, 3640, "00000999");
+	add_pool_objects(p, "main:1 cache:7 pool_get:3", 4000, 3640, "00000999");
 	assert_int_equal(pool_leaks(p), 0);
 
 	p = with_pool(); /* a tree of which little is thrown away again: 400 of 2,000 others */
-	take(p, "main:1 parse:7 pool_get:3", 400, 0, "55555555");
-	take(p, "main:1 parse:8 pool_get:3", 2000, 400, "");
+	add_pool_objects(p, "main:1 parse:7 pool_get:3", 400, 0, "55555555");
+	add_pool_objects(p, "main:1 parse:8 pool_get:3", 2000, 400, "");
 	assert_int_equal(pool_leaks(p), 0);
 
 	p = with_pool(); /* fewer than 100 */
-	take(p, "main:1 take_session:7 pool_get:3", 80, 0, "11111111");
-	take(p, "main:1 take_request:9 pool_get:3", 400, 400, "");
+	add_pool_objects(p, "main:1 take_session:7 pool_get:3", 80, 0, "11111111");
+	add_pool_objects(p, "main:1 take_request:9 pool_get:3", 400, 400, "");
 	assert_int_equal(pool_leaks(p), 0);
 }
 
@@ -104,12 +79,13 @@ TEST(test_no_leak)
 TEST(test_leaks_among_others)
 {
 	struct profile *p = with_pool();
-	take(p, "main:1 handle:7 pool_get:3", 4000, 3600, "55555555");
+	add_pool_objects(p, "main:1 handle:7 pool_get:3", 4000, 3600, "55555555");
 	assert_int_equal(pool_leaks(p), 1);
 	p = with_pool();
-	take(p, "main:1 handle:7 pool_get:3", 400, 0, "55555555");
-	take(p, "main:1 log:8 pool_get:3", 320, 0, "44444440"); /* its last part has no work */
-	take(p, "main:1 take_request:9 pool_get:3", 1000, 1000, "");
+	add_pool_objects(p, "main:1 handle:7 pool_get:3", 400, 0, "55555555");
+	add_pool_objects(p, "main:1 log:8 pool_get:3", 320, 0,
+			 "44444440"); /* its last part has no work */
+	add_pool_objects(p, "main:1 take_request:9 pool_get:3", 1000, 1000, "");
 	assert_int_equal(pool_leaks(p), 2);
 }
 
