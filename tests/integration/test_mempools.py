@@ -81,6 +81,19 @@ def test_registers_flags_and_the_red_zone_survive(pools):
                        "check_general": (4000, "make_requests")}
 
 
+def test_signals_that_interrupt_requests(pools):
+    assert pools("storm")["mempool"]["objects"] == 120000
+
+
+def test_nothing_is_changed_while_there_are_threads(compiled, tmp_path):
+    """A library that the program needs has started one before heft looks."""
+    library = compiled("early_thread.c", output="libearly_thread.so", flags=["-shared", "-fPIC"])
+    program = compiled("valgrind_pools.c", output="with_early_thread",
+                       flags=["-Wl,--no-as-needed", library, f"-Wl,-rpath,{library.parent}"])
+    done = run([HEFT, "run", "-q", "--mempools", "-o", tmp_path / "r.heft", "--", program, "bytes"])
+    assert (done.returncode, done.stdout) == (0, b"code native, data native\n")
+
+
 def test_a_library_that_is_loaded_later(pools, compiled):
     library = compiled("valgrind_pools.c", output="mempools.so", flags=["-shared", "-fPIC"])
     pool = pools("library", library)["mempool"]

@@ -7,6 +7,7 @@
  *                                    bytes: one is given back, one becomes 64 bytes where it is
  *     valgrind_pools registers       leaf() makes a request for a pool with values in the red zone, in all vector and general
  *                                    registers and in the flags, 1,000 times in each of 4 threads at once
+ *     valgrind_pools storm           the same ten times, while a timer interrupts every 50 us with a handler that calls malloc
  *     valgrind_pools library FILE    loads FILE, a copy of this program as a library, in a program with two threads, and calls its
  *                                    library_takes(): 11 objects of 20 bytes. Twice: FILE is unloaded in between
  *     valgrind_pools forked          the same as arena, in a forked child
@@ -19,11 +20,13 @@
 #include <dlfcn.h>
 #include <immintrin.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -287,6 +290,27 @@ static void in_threads(void)
 		pthread_join(threads[i], NULL);
 }
 
+static volatile int interruptions;
+
+static void interrupt(int signal)
+{
+	(void)signal;
+	static void *volatile block;
+	block = malloc(24);
+	free(block);
+	interruptions++;
+}
+
+static void storm(void)
+{
+	const struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+	struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART};
+	CHECK(!sigaction(SIGALRM, &action, NULL) && !setitimer(ITIMER_REAL, &often, NULL));
+	for (int i = 0; i < 10; i++)
+		in_threads();
+	CHECK(!setitimer(ITIMER_REAL, &never, NULL) && interruptions);
+}
+
 /* ---- a library */
 
 enum { OF_LIBRARY = 11 };
@@ -389,6 +413,8 @@ int main(int argc, char **argv)
 		changed();
 	else if (!strcmp(mode, "registers"))
 		in_threads();
+	else if (!strcmp(mode, "storm"))
+		storm();
 	else if (!strcmp(mode, "library"))
 		use_library(argv[2]);
 	else if (!strcmp(mode, "forked")) {
