@@ -523,10 +523,11 @@ HIDDEN uintptr_t heft_given_stack_low(uintptr_t thread);
 
 /* ---- new_site.c */
 
-/* What a frame is in the stack table. */
+/* What a frame is in the stack table. A wrong unwind table may have led to a word with more bits. */
 static inline uint64_t heft_frame_key(const struct heft_frame *f)
 {
-	return f->pc | (uint64_t)(f->flags & ~HEFT_FRAME_UNSTABLE) << WIRE_FLAG_SHIFT;
+	return (f->pc & ((1ull << WIRE_FLAG_SHIFT) - 1)) |
+	       (uint64_t)(f->flags & ~HEFT_FRAME_UNSTABLE) << WIRE_FLAG_SHIFT;
 }
 /* Creates the nodes that are missing on the path to frames[depth - 1], then the site, whose hash is given.
  * The outermost `known` frames have been part of a stack before. *lost is set if the table is full: then

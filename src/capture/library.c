@@ -3,6 +3,7 @@
  * later, and has none of this. */
 #include "capture/count.h"
 #include "capture/hooks.h"
+#include "capture/mempools.h"
 #include "capture/settings.h"
 
 #include <errno.h>
@@ -33,8 +34,11 @@ static void in_child(void)
 __attribute__((constructor)) static void at_start(void)
 {
 	struct heft_own_work work = heft_own_work_begin();
-	if (!heft_process_open())
+	if (!heft_process_open()) {
 		pthread_atfork(before_fork, NULL, in_child);
+		if (heft_settings.mempools)
+			heft_mempools_start();
+	}
 	if (heft_settings.follow_none && environ)
 		heft_settings_remove(environ);
 	heft_own_work_end(work);

@@ -23,13 +23,13 @@ static bool records(void)
 	return heft_own_header() && !heft_sampling && !heft_counts_only();
 }
 
-/* In a hook: nothing may be written to the stream there. */
-static void remark(uintptr_t here, enum wire_remark kind, uint32_t name, uint64_t a, uint64_t b,
+/* False, and nothing is written: in a hook, where nothing may be written to the stream, and in a thread without one. */
+static bool remark(uintptr_t here, enum wire_remark kind, uint32_t name, uint64_t a, uint64_t b,
 		   uint64_t c)
 {
 	struct heft_tls *tls = heft_tls_now();
 	if (!enter(tls, here))
-		return;
+		return false;
 	int saved = errno;
 	struct heft_thread *t = thread_with_space(tls);
 	if (t) {
@@ -41,6 +41,7 @@ static void remark(uintptr_t here, enum wire_remark kind, uint32_t name, uint64_
 	}
 	errno = saved;
 	leave(tls);
+	return t != NULL;
 }
 
 void heft_remark_region(uint64_t serial, uint32_t name, unsigned scope, bool ends)
@@ -146,6 +147,12 @@ void heft_pool_destroy(void *pool)
 {
 	if (records())
 		remark(HERE(), WIRE_REMARK_POOL_DESTROY, 0, (uint64_t)pool, 0, 0);
+}
+
+bool heft_remark_pool(uintptr_t here, enum wire_remark kind, uint32_t name, uint64_t pool,
+		      uint64_t object, uint64_t size)
+{
+	return records() && remark(here, kind, name, pool, object, size);
 }
 
 /* ---- the recording */

@@ -6,6 +6,9 @@
 
 #include <stdbool.h>
 
+/* The same as heft_pool_* do. here: the frame of the function that the program called (heft_entry). Whether it is recorded. */
+HIDDEN bool heft_remark_pool(uintptr_t here, enum wire_remark kind, uint32_t name, uint64_t pool,
+			     uint64_t object, uint64_t size);
 HIDDEN void heft_remark_region(uint64_t serial, uint32_t name, unsigned scope, bool ends);
 #ifdef HEFT_BLOB
 static inline void heft_followed_ends(struct heft_tls *tls, const void *p)

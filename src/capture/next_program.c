@@ -134,7 +134,7 @@ struct heft_missing heft_missing_in(char *const *env)
 		m.bad |= session < 0 || sample < 0 || mode < 0 || preload < 0 || bytes < 0;
 		m.ours |= session | sample | mode | preload;
 		m.session &= session <= 0;
-		m.mode &= (heft_settings.counts ? mode : sample) <= 0;
+		m.mode &= (heft_settings.counts || heft_settings.mempools ? mode : sample) <= 0;
 		if (preload > 0 && bytes > 0) {
 			m.list = e + 11;
 			m.list_bytes = (size_t)bytes - 11;

@@ -21,6 +21,7 @@
  * Objects that were loaded at start are bound to us by the order of loading; we leave
  * them alone. Nothing here takes a lock or needs memory. */
 #include "capture/linkage.h"
+#include "capture/mempools.h"
 #include "capture/redirect.h"
 #include "capture/scope.h"
 
@@ -260,7 +261,11 @@ EXPORT void __gmon_start__(void)
 	struct heft_object o;
 	struct library lib;
 	heft_resolve_next();
-	if (!heft_object_at((uintptr_t)__builtin_return_address(0) - 1, &o))
+	if (!heft_object_at((uintptr_t)__builtin_return_address(0) - 1, &o)) {
 		redirect_object(&o, 0, &lib);
+		if (atomic_load_explicit(&ready, memory_order_acquire) &&
+		    !was_there_at_start(o.map))
+			heft_mempools_loaded(&o);
+	}
 	heft_own_work_end(work);
 }

@@ -69,6 +69,9 @@ static void take_environment(struct heft_settings *s, char *const *env)
 	s->counts = mode && !strcmp(mode, "count");
 	if (s->counts)
 		copy_text(s->mode_variable, sizeof s->mode_variable, WIRE_ENV_MODE "=count");
+	s->mempools = mode && !strcmp(mode, "mempools") && !(sample && *sample);
+	if (s->mempools)
+		copy_text(s->mode_variable, sizeof s->mode_variable, WIRE_ENV_MODE "=mempools");
 	size_t n = preload ? heft_own_entry(preload, &at) : 0;
 	if (sample && *sample && !s->counts)
 		take_sample(s, sample);

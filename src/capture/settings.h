@@ -12,10 +12,11 @@ struct heft_settings {
 	char preload_path
 		[512]; /* our entry of LD_PRELOAD; "": programs that are executed are not followed */
 	char exe[4096];
-	char mode_variable[48]; /* "HEFT_SAMPLE=512k", "HEFT_MODE=count"; "": exact */
+	char mode_variable[48]; /* "HEFT_SAMPLE=512k", "HEFT_MODE=count"; "": plain exact */
 	uint64_t sample_bytes;  /* the same as a number; 0: exact */
 	uint8_t sample_off, sample_auto;
 	uint8_t counts;      /* HEFT_MODE=count: nothing is recorded */
+	uint8_t mempools;    /* HEFT_MODE=mempools: client requests are recorded */
 	uint8_t follow_none; /* --follow=none: children are not recorded */
 };
 extern HIDDEN struct heft_settings heft_settings;

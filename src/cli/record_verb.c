@@ -117,6 +117,7 @@ int record_verb_set(void *ctx, const struct cli_option *option, const char *valu
 		break;
 	case CLI_OPT_LEDGER_EVERY: return set_time(r, option->name, value, &r->o.ledger_every_ns);
 	case CLI_OPT_LEAKS: r->o.leaks = true; break;
+	case CLI_OPT_MEMPOOLS: r->o.mempools = true; break;
 	case CLI_OPT_VERBOSE: r->o.verbose = true; break;
 	case CLI_OPT_FOLLOW: r->o.follow = strcmp(value, "none") != 0; break;
 	case CLI_OPT_COLOR: return cli_parse_color(value, &r->color) ? r->verb->usage_status : 0;

@@ -41,6 +41,21 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	return record_verb_set(&r->verb, option, value);
 }
 
+/* Only heft's library finds the client requests, and only exact recordings have pools. */
+static int check_mempools(const struct running *r)
+{
+	if (!r->verb.o.mempools)
+		return 0;
+	if (r->verb.o.sample_bytes || r->counts)
+		return cli_usage_error(r->verb.verb,
+				       "--mempools does not go with --sample or --count");
+	if (r->verb.via == LAUNCH_VIA_ENTRY)
+		return cli_usage_error(r->verb.verb,
+				       "--mempools needs heft's library: it does not go "
+				       "with --via=entry or --alloc-fn");
+	return 0;
+}
+
 /* Functions that the user has named are hooked where they begin, in a program that needs it for nothing else, too. */
 static int take_functions(struct running *r)
 {
@@ -66,7 +81,8 @@ int cmd_run(int argc, char **argv)
 	int rc = cli_parse_options(r->verb, argc, argv, set_option, &running, &first);
 	if (rc != CLI_GO_ON)
 		return rc;
-	if ((rc = record_verb_check(r)) || (rc = take_functions(&running)))
+	if ((rc = record_verb_check(r)) || (rc = take_functions(&running)) ||
+	    (rc = check_mempools(&running)))
 		return rc;
 	if (first >= argc)
 		return cli_usage_error(r->verb, "no command given");
@@ -83,6 +99,9 @@ int cmd_run(int argc, char **argv)
 	entry.functions = &running.functions;
 	if (plan.own_malloc_text[0] && plan.way == LAUNCH_PRELOAD && !r->quiet)
 		cli_say(plan.own_malloc_text);
+	if (r->o.mempools && plan.way != LAUNCH_PRELOAD && !r->quiet)
+		cli_say("--mempools has no effect on this program: nothing can be preloaded into "
+			"it");
 	if (r->o.verbose && !r->quiet) {
 		char way[PATH_MAX + 200];
 		entry_way_words(&plan, way, sizeof way);

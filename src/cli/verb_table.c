@@ -153,6 +153,8 @@ static const struct cli_option run_options[] = {
 	 "of malloc (default: preload, entry where that cannot work)",
 	 false},
 	OPTION_ALLOC_FN,
+	{CLI_OPT_MEMPOOLS, "mempools", 0, CLI_NO_ARG, NULL,
+	 "also record objects of pools that the program describes to Valgrind", false},
 	OPTIONS_RECORDING("keep serving for TIME after the end"),
 	END,
 };

@@ -98,6 +98,7 @@ struct recorder_holder {
 	void (*end)(struct held *h);
 };
 
+/* fields: what a recording is begun with, from the options of the verbs to what it calls back. */
 struct recorder_options {
 	char **argv; /* the command; argc of them, NULL after */
 	int argc;
@@ -111,6 +112,7 @@ struct recorder_options {
 	uint64_t sample_bytes; /* sampled, with this mean distance; 0: every allocation */
 	bool sample_automatic; /* sampled, at a rate that follows a budget */
 	uint64_t limit_bytes;  /* of the recording: then it ends and the program goes on; 0: none */
+	bool mempools;         /* Valgrind's client requests for memory pools, too */
 	bool follow;           /* into forked and executed processes */
 	bool verbose;          /* say which processes are recorded */
 	/* Takes a ledger of a recorded process (hosted/ledger.h). How is not known here. NULL: none is taken. */

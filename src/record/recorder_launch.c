@@ -123,11 +123,13 @@ static char **make_environment(const struct recorder *r)
 	const struct recorder_options *o = r->o;
 	const bool preload = o->plan->way == LAUNCH_PRELOAD || (o->plan->may_preload && o->follow);
 	char session[300], sample[64];
-	const char *settings[4] = {session}; /* NULL ends them */
+	const char *settings[5] = {session}; /* NULL ends them */
 	int count = 1;
 	snprintf(session, sizeof session, WIRE_ENV_SESSION "=%s", r->dir.path);
 	if (!o->follow)
 		settings[count++] = WIRE_ENV_FOLLOW "=none";
+	if (o->mempools)
+		settings[count++] = WIRE_ENV_MODE "=mempools";
 	if (o->sample_automatic)
 		settings[count++] = WIRE_ENV_SAMPLE "=auto";
 	else if (o->sample_bytes) {

@@ -280,3 +280,12 @@ def test_a_full_table_shows_the_nearest_ancestor(compiled, tmp_path):
     text = run([HEFT, "report", "-n", "5", "--sort", "live", path]).stdout.decode()
     assert re.search(r"  walk at \S*c:\d+ \[inner frames missing\]", text), text
     assert "[unknown]" not in text
+
+
+def test_a_wrong_unwind_table_costs_a_stack_only(record, compiled):
+    """It leads to a word that is no address: that stack ends there, and everything is recorded."""
+    program = compiled("wrong_tables.c")
+    _, rep = go(record, program)
+    assert not [n for n in rep["notes"] if "wrote over" in n["text"]]
+    assert {s["stack"][0]["function"]: (s["allocations"], s["allocated_bytes"]) for s in rep.sites_of(program)} == {
+        "wrong_tables": (10, 1000), "right_tables": (5, 1000)}
