@@ -194,7 +194,7 @@ def test_terminal_width(views):
     (["--threads", "--lifetimes"], "--threads and --lifetimes are two views"),
     (["--at", "1s", "--from", "0"], "choose a moment (--at) or a window"),
     (["--sort", "grew"], "--sort grew needs a window"),
-    (["--at", "noon"], "--at needs peak, end, exit or a time"),
+    (["--at", "noon"], "--at needs peak, end, exit, a time (1.5s, 20ms, 50%) or mark:NAME"),
     (["--at", "100h"], "--at is after the end of the recording"),
     (["--invert", "--sort", "lifetime"], "--sort lifetime does not work with a tree: lifetimes do not add up"),
 ])
