@@ -73,6 +73,11 @@ static void print_section(const struct table *t, size_t section, const struct le
 		}
 		print_row(t, INDENT, ledger_line_name(line), ledger_line_behind(line, text),
 			  &line->bytes);
+		if (line->maker && line->kind != LEDGER_ANONYMOUS) {
+			fprintf(t->out, "%*smapped by ", 2 * INDENT, "");
+			words_print_fit(t->out, line->maker, t->name_columns);
+			putc('\n', t->out);
+		}
 	}
 	if (count > limit && count - limit > 1) {
 		char text[64];

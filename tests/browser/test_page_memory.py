@@ -66,9 +66,13 @@ def test_the_table_is_what_heft_map_prints(recordings, open_page):
         page = open_page(view.url + "#view=memory&at=end")
         shown = table(page)
     rows = rows_of(shown)
-    # Sections and lines in the same words and order, but for what the text cuts.
-    printed = [line.strip()[:40].strip() for line in text.split("\n\n")[1].splitlines()[1:]]
-    assert [name[:40].strip() for name, _ in shown] == printed
+    # Sections and lines in the same words and order, but for what the text cuts. Who has mapped something is a line below it.
+    lines = text.split("\n\n")[1].splitlines()[1:]
+    printed = [line.strip()[:40].strip() for line in lines if not line.startswith("    ")]
+    makers = [line.strip() for line in lines if line.startswith("    ")]
+    shown_makers = [name.partition(", mapped by ")[2] for name, _ in shown if ", mapped by " in name]
+    assert [name.partition(", mapped by ")[0][:40].strip() for name, _ in shown] == printed
+    assert makers == [f"mapped by {who}" for who in shown_makers] and makers
     assert rows["heap"] == exact(total(ledger["lines"], KINDS))
     assert rows["program and libraries"] == exact(total(ledger["lines"], ["modules_private", "modules_shared", "bss"]))
     assert rows["all"] == exact(ledger["rss_bytes"])
