@@ -155,11 +155,13 @@ static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d
 /* A sampling rate that would give enough samples; 0: there are enough. */
 static uint64_t better_rate(const struct profile *p)
 {
-	uint64_t rate = p->run.rate_bytes;
-	if (p->estimates.total_spread.samples >= QUALITY_LEAST_SAMPLES ||
-	    !p->totals.allocated_bytes)
+	uint64_t rate = p->run.rate_bytes, allocated = p->totals.allocated_bytes;
+	if (p->estimates.total_spread.samples >= QUALITY_LEAST_SAMPLES)
 		return 0;
-	while (rate / 2 >= QUALITY_LEAST_RATE && p->totals.allocated_bytes / rate < QUALITY_SAMPLES)
+	/* Without any sample it is likely less than the distance between two. */
+	if (!allocated)
+		allocated = rate;
+	while (rate / 2 >= QUALITY_LEAST_RATE && allocated / rate < QUALITY_SAMPLES)
 		rate /= 2;
 	return rate < p->run.rate_bytes ? rate : 0;
 }
@@ -236,8 +238,9 @@ static int note_samples(struct diagnosis *d, uint64_t better)
 {
 	uint64_t samples = d->p->estimates.total_spread.samples;
 	struct draft f = begin_note(
-		diagnosis_text(d, "all numbers come from %s",
-			       words_many(samples, "sample", "samples").text),
+		samples ? diagnosis_text(d, "all numbers come from %s",
+					 words_many(samples, "sample", "samples").text)
+			: "no sample was taken, so nothing is known of this program's memory",
 		diagnosis_text(d, "Sample more often: --sample=%s.", size_option(better).text));
 	draft_count(&f, "samples", samples);
 	return draft_add_note(d, &f, ABOUT, false);

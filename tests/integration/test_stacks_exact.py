@@ -26,7 +26,7 @@ def checker(tmp_path_factory):
     # Without the other build of the same code.
     blob = {*glob.glob(str(ROOT / "src/capture/blob*.c")), *glob.glob(str(ROOT / "src/capture/own_*.c"))}
     sources = sorted(set(glob.glob(str(ROOT / "src/capture/*.c"))) - blob)
-    subprocess.run(["gcc", *FLAGS, f"-I{ROOT / 'src'}", "-o", where / "libheft-preload.so", *sources,
+    subprocess.run(["gcc", *FLAGS, f"-I{ROOT / 'src'}", f"-I{ROOT / 'include'}", "-o", where / "libheft-preload.so", *sources,
                     ROOT / "tests/integration/stack_check.c", "-lunwind"], check=True, timeout=120)
     shutil.copy(BUILD / "heft", where / "heft")
     return where
@@ -77,7 +77,7 @@ def test_git(checker, tmp_path):
 
 def test_cc1(checker, tmp_path):
     source = ROOT / "src/capture/cfi.c"
-    compare(checker, tmp_path, ["gcc", "-O2", f"-I{ROOT / 'src'}", "-c", source, "-o", "x.o"], 20000)
+    compare(checker, tmp_path, ["gcc", "-O2", f"-I{ROOT / 'src'}", f"-I{ROOT / 'include'}", "-c", source, "-o", "x.o"], 20000)
 
 
 def test_gdb(checker, tmp_path):

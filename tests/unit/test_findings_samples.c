@@ -271,6 +271,15 @@ TEST(test_quality)
 	assert_non_null(strstr(n->advice, "--sample=16k"));
 	findings_free(f);
 	profile_free(p);
+	/* Nothing was drawn: likely less than one distance was allocated, and 512 KiB at 1 KiB are 512 samples. */
+	p = sampled_profile();
+	finish(p);
+	assert_int_equal(findings_new(&f, p), 0);
+	assert_int_equal(findings_count(f), 0);
+	n = note_with(f, "no sample was taken");
+	assert_non_null(strstr(n->advice, "--sample=1k"));
+	findings_free(f);
+	profile_free(p);
 	p = sampled_profile();
 	add_sampled(p, "main:1 keep:7", 140, start_up, 0.1, 0);
 	p->totals.allocated_bytes = 140 * RATE;
