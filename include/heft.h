@@ -70,7 +70,8 @@ int heft_region_end(struct heft_region *r, struct heft_stats *out) HEFT_WEAK;
 
 /* ---- expectations: HEFT_EXPECT_LE(&region, allocations, 0). If one does not hold, heft says by how much and which call
  * sites allocated in the region, and aborts; or it calls the function below and goes on. Of a region that has ended,
- * its final numbers count. They are 1 if it holds, 0 if it does not, -1 without heft. */
+ * its final numbers count. What is no region that was begun, or another thread's, does not hold: nobody can check it.
+ * They are 1 if it holds, 0 if it does not, -1 without heft. */
 
 #define HEFT_EXPECT_LE(region, field, limit) HEFT_EXPECT_(region, field, HEFT_AT_MOST, limit)
 #define HEFT_EXPECT_EQ(region, field, value) HEFT_EXPECT_(region, field, HEFT_EQUAL, value)
