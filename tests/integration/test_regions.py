@@ -193,6 +193,15 @@ def test_count_of_many_generations(program, tmp_path):
     assert sorted(p["peak_bytes"] for p in processes) == [0] * 99 + [1000, 5000]
 
 
+def test_name_of_the_numbers(tmp_path):
+    names = "c.%e.%p.%%.json"
+    done = run([HEFT, "run", "-q", "--count", "-o", names, "--", "/bin/sh", "-c", "echo $$"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == [f"c.{os.path.basename('/bin/sh')}.{int(done.stdout)}.%.json"]
+    assert run([HEFT, "run", "--count", "-o", tmp_path, "--", "touch", tmp_path / "ran"]).returncode == 125
+    assert not (tmp_path / "ran").exists()  # where the numbers cannot go, nothing is run
+
+
 def test_count_and_exec(tmp_path):
     out = tmp_path / "counts.json"
     done = run([HEFT, "run", "-q", "--count", "-o", out, "--", "/usr/bin/env", "-i", "/usr/bin/python3", "-c",
