@@ -249,6 +249,7 @@ struct expectation {
 	int64_t value;
 	const char *field, *file;
 	int line;
+	void (*callback)(const char *message); /* NULL: what heft_on_failure was given */
 };
 
 /* Begins it with the place of the expectation. NULL: there is no memory. */
@@ -268,9 +269,9 @@ static char *message_begin(struct heft_text *t, const struct expectation *e)
 }
 
 /* Calls the program's function with it, or prints it and aborts. It was made in memory of its own, or is NULL. */
-static int deliver(char *message, const struct heft_text *t)
+static int deliver(const struct expectation *e, char *message, const struct heft_text *t)
 {
-	void (*callback)(const char *) = atomic_load(&on_failure);
+	void (*callback)(const char *) = e->callback ? e->callback : atomic_load(&on_failure);
 	if (message)
 		*t->at = 0;
 	const char *text = message ? message : "heft: an expectation does not hold\n";
@@ -304,7 +305,7 @@ static int fail_unchecked(const struct expectation *e)
 			      " cannot be checked: this is no region that was begun, or another "
 			      "thread began it\n");
 	}
-	return deliver(message, &t);
+	return deliver(e, message, &t);
 }
 
 static int fail_broken(const struct region *r, const struct expectation *e, int64_t is)
@@ -328,13 +329,14 @@ static int fail_broken(const struct region *r, const struct expectation *e, int6
 			       r->scope == HEFT_THREAD ? sys_gettid() : 0, e->field_at / sizeof is,
 			       &t);
 	}
-	return deliver(message, &t);
+	return deliver(e, message, &t);
 }
 
-int heft_expect(const struct heft_region *at, size_t field_at, enum heft_relation relation,
-		int64_t value, const char *field, const char *file, int line)
+int heft_expect_or(const struct heft_region *at, size_t field_at, enum heft_relation relation,
+		   int64_t value, const char *field, const char *file, int line,
+		   void (*callback)(const char *message))
 {
-	const struct expectation e = {field_at, relation, value, field, file, line};
+	const struct expectation e = {field_at, relation, value, field, file, line, callback};
 	struct heft_stats s;
 	int64_t is;
 	if (field_at > sizeof s - sizeof is || field_at % sizeof is)
@@ -345,4 +347,10 @@ int heft_expect(const struct heft_region *at, size_t field_at, enum heft_relatio
 	if (relation == HEFT_AT_MOST ? is <= value : is == value)
 		return 1;
 	return fail_broken(known(at), &e, is);
+}
+
+int heft_expect(const struct heft_region *at, size_t field_at, enum heft_relation relation,
+		int64_t value, const char *field, const char *file, int line)
+{
+	return heft_expect_or(at, field_at, relation, value, field, file, line, NULL);
 }
