@@ -133,13 +133,13 @@ void heft_pool_create(void *pool, const char *name)
 
 void heft_pool_alloc(void *pool, const void *block, size_t size)
 {
-	if (records())
+	if (block && records()) /* without one: the pool has no memory */
 		remark(HERE(), WIRE_REMARK_POOL_ALLOC, 0, (uint64_t)pool, (uint64_t)block, size);
 }
 
 void heft_pool_free(void *pool, const void *block)
 {
-	if (records())
+	if (block && records())
 		remark(HERE(), WIRE_REMARK_POOL_FREE, 0, (uint64_t)pool, (uint64_t)block, 0);
 }
 

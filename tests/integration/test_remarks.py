@@ -100,6 +100,8 @@ def test_odd_names_reach_no_terminal(said):
     _, rep = said("marked.c", "odd")
     assert rep["marks"][0]["name"] == "red \033[31m\tmark"  # JSON escapes it
     assert "red \\x1b[31m\\x09mark" in text_of(rep.path)
+    nope = run([HEFT, "report", "--from", "mark:x", rep.path]).stderr.decode()
+    assert nope.endswith("\n      its marks are: red \\x1b[31m\\x09mark, (no name), two lines\n")
     for done in (run([HEFT, "report", rep.path]), run([HEFT, "report", "--from", "mark:x", rep.path]),
                  run([HEFT, "report", "--from", "mark:red \033[31m\tmark", rep.path])):
         assert b"\033" not in done.stdout + done.stderr
@@ -169,6 +171,15 @@ def test_a_pool_that_is_destroyed(said):
     assert (pool["pools"], pool["destroyed"], pool["left_objects"]) == (1, 1, 0)
     assert pool["peak_bytes"] == 28_000_000 and sites["take_row"]["peak_objects"] == 750_000
     assert rep["totals"]["left_blocks"] == 0
+
+
+def test_a_million_pools(said):
+    _, rep = said("arena.c", "pools")
+    pool = rep["pools"][0]
+    # Each has one object of 10 bytes and two that it had no memory for; it is destroyed, and destroyed again.
+    assert [pool[k] for k in ("name", "pools", "destroyed", "objects", "bytes", "given_back", "unknown_frees", "left_objects")] \
+        == ["each", 1_000_000, 1_000_000, 1_000_000, 10_000_000, 0, 0, 0]
+    assert "  each  (1,000,000 pools, 1,000,000 destroyed)\n" in text_of(rep.path)
 
 
 def test_a_leak_inside_a_pool(said):

@@ -3,7 +3,7 @@
  *     marked             "start", keep_a() keeps 1,000 blocks of 100 bytes, "middle", keep_b() keeps 50 of 1,000 bytes, "end",
  *                        keep_c() keeps 5 of 10,000 bytes, "end" again
  *     marked fork        a forked child ends region "all", too
- *     marked odd         one mark with an escape sequence in its name
+ *     marked odd         one mark with an escape sequence in its name, one without a name, one with two lines
  *
  * Region "all" goes from before the first mark to behind the last one, region "b" (of the thread) is around keep_b(), and
  * region "open" never ends. */
@@ -48,6 +48,8 @@ int main(int argc, char **argv)
 	struct heft_region all, b, open;
 	if (argc > 1 && strcmp(argv[1], "odd") == 0) {
 		heft_mark("red \033[31m\tmark");
+		heft_mark(NULL);
+		heft_mark("two\nlines");
 		return 0;
 	}
 	heft_region_begin_named(&all, HEFT_PROCESS, "all");
