@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { NAMES = 4000, SLOTS = WIRE_NAMES, LENGTH_MOST = 255, MEMORY = 1 << 20 };
+enum { NAMES = 4000, SLOTS = WIRE_NAMES, LENGTH_MOST = 255 };
 
 struct name {
 	uint64_t hash;
@@ -15,6 +15,9 @@ struct name {
 	uint32_t length;
 	char text[];
 };
+
+/* All names of the greatest length, and some that two threads bring at once */
+enum { MEMORY = (NAMES + 64) * ((sizeof(struct name) + LENGTH_MOST + 1 + 7) & ~7ul) };
 
 struct names {
 	_Atomic(struct name *) slots[SLOTS];

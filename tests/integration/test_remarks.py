@@ -108,6 +108,11 @@ def test_odd_names_reach_no_terminal(said):
     assert report(rep.path, "--from", "mark:red \033[31m\tmark")["totals"]["allocations"] == 0
 
 
+def test_as_many_long_names_as_promised(said):
+    _, rep = said("marked.c", "names")
+    assert [m["name"] for m in rep["marks"]] == [f"{i:04}" + "0" * 251 for i in range(4000)] + [""] * 100
+
+
 # ---- followed blocks
 
 def test_time_at_each_stage(said):
