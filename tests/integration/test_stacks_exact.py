@@ -26,7 +26,7 @@ def checker(tmp_path_factory):
     # Without the other build of the same code.
     blob = {*glob.glob(str(ROOT / "src/capture/blob*.c")), *glob.glob(str(ROOT / "src/capture/own_*.c"))}
     sources = sorted(set(glob.glob(str(ROOT / "src/capture/*.c"))) - blob)
-    subprocess.run(["gcc", *FLAGS, f"-I{ROOT / 'src'}", "-o", where / "libheft-preload.so", *sources,
+    subprocess.run(["gcc", *FLAGS, f"-I{ROOT / 'src'}", f"-I{ROOT / 'include'}", "-o", where / "libheft-preload.so", *sources,
                     ROOT / "tests/integration/stack_check.c", "-lunwind"], check=True, timeout=120)
     shutil.copy(BUILD / "heft", where / "heft")
     return where
