@@ -143,6 +143,23 @@ def test_time_at_each_stage(said):
     assert "\nTime at each stage\n" in text and "queued -> worked on\n" in text and "worked on -> still there\n" in text
 
 
+def stages_of(rep):
+    return {(s["from"], s["to"], s["still_there"]): s["blocks"] for s in rep["stages"]}
+
+
+def test_followed_blocks_that_are_resized(said):
+    """Only those that were moved or freed by realloc have ended."""
+    _, rep = said("followed_resized.c")
+    assert stages_of(rep) == {(None, "one", False): 20, ("one", "two", False): 15, ("one", None, False): 5,
+                              (None, "two", False): 3, ("two", None, False): 18}
+
+
+def test_places_of_followed_blocks_that_others_take(said):
+    _, rep = said("followed_resized.c", "threads")
+    assert stages_of(rep) == {(None, "yours", False): 20000, ("yours", None, False): 20000,
+                              (None, "mine", False): 20000, ("mine", None, False): 20000}
+
+
 # ---- pools and events
 
 def pool_of(rep):
