@@ -70,7 +70,8 @@ int heft_region_end(struct heft_region *r, struct heft_stats *out) HEFT_WEAK;
 
 /* ---- expectations: HEFT_EXPECT_LE(&region, allocations, 0). If one does not hold, heft says by how much and which call
  * sites allocated in the region, and aborts; or it calls the function below and goes on. Of a region that has ended,
- * its final numbers count. They are 1 if it holds, 0 if it does not, -1 without heft. */
+ * its final numbers count. What is no region that was begun, or another thread's, does not hold: nobody can check it.
+ * They are 1 if it holds, 0 if it does not, -1 without heft. */
 
 #define HEFT_EXPECT_LE(region, field, limit) HEFT_EXPECT_(region, field, HEFT_AT_MOST, limit)
 #define HEFT_EXPECT_EQ(region, field, value) HEFT_EXPECT_(region, field, HEFT_EQUAL, value)
@@ -80,6 +81,10 @@ enum heft_relation { HEFT_AT_MOST, HEFT_EQUAL };
 /* at: of the field in struct heft_stats */
 int heft_expect(const struct heft_region *r, size_t at, enum heft_relation relation, int64_t value,
 		const char *field, const char *file, int line) HEFT_WEAK;
+/* Calls this function, whatever heft_on_failure was given: for libraries, which leave that to the program. */
+int heft_expect_or(const struct heft_region *r, size_t at, enum heft_relation relation,
+		   int64_t value, const char *field, const char *file, int line,
+		   void (*callback)(const char *message)) HEFT_WEAK;
 
 /* ---- marks and events. Names are copied; up to 255 bytes, and 4,000 different ones. */
 
@@ -178,6 +183,9 @@ HEFT_INLINE_ int heft_absent_(void)
 #define heft_region_end(r, out) HEFT_CALL_(heft_region_end, (r, out), heft_absent_())
 #define heft_expect(r, at, relation, value, field, file, line)                                     \
 	HEFT_CALL_(heft_expect, (r, at, relation, value, field, file, line), heft_absent_())
+#define heft_expect_or(r, at, relation, value, field, file, line, callback)                        \
+	HEFT_CALL_(heft_expect_or, (r, at, relation, value, field, file, line, callback),          \
+		   heft_absent_())
 #define heft_on_failure(callback) HEFT_CALL_(heft_on_failure, (callback), (void)0)
 #define heft_mark(name) HEFT_CALL_(heft_mark, (name), (void)0)
 #define heft_mark_block(block, stage) HEFT_CALL_(heft_mark_block, (block, stage), (void)0)

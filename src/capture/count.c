@@ -173,6 +173,9 @@ static void forked(void)
 	if (own)
 		heft_tls_now()->count->tid = sys_gettid();
 	if (heft_counts_alone) {
+		/* That of the parent, if it was forked itself, is of no use here. Children of children would use up all. */
+		if (counting->peak_since)
+			heft_peak_release(counting->peak_since);
 		int peak = heft_peak_take(heft_count_serial(), &counting->level_before);
 		heft_count_sums(&counting->before);
 		atomic_store(&counting->peak_since, peak < 0 ? 0 : (unsigned)peak);

@@ -178,6 +178,10 @@ after_realloc(struct heft_tls *tls, bool announced, void *old, size_t had, void 
 		else if (t)
 			heft_emit_address_long(t, WIRE_REALLOC_FAIL, 0, 0);
 	}
+#ifndef HEFT_BLOB
+	if (UNLIKELY(tls->moves))
+		heft_followed_moved(tls, old, p || !size ? p : old);
+#endif
 	leave(tls);
 	return p;
 }

@@ -235,7 +235,7 @@ static inline bool announce(struct heft_tls *tls, void *old)
 	if (old && heft_is_grown(old))
 		heft_grown_forget(old); /* the new block will be remembered */
 	if (old && UNLIKELY(heft_all_are_unusual()))
-		heft_followed_ends(tls, old);
+		heft_followed_moves(tls, old);
 	if (t)
 		record_any_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);
 	return t != NULL;

@@ -191,11 +191,11 @@ struct heft_tls {
 	uint64_t rate_bytes; /* the rate that `left` was drawn with; 0: it was not drawn */
 	uint64_t random;
 #ifdef HEFT_BLOB
-	uintptr_t
-		inside; /* the frame of a hook that waits for a real call without the guard; or 0 */
+	uintptr_t inside; /* frame of a hook that waits for a real call without the guard; or 0 */
 #else
 	struct heft_waiting waiting;
 	struct heft_count_slot *count; /* count.h */
+	uint8_t moves;                 /* a realloc of a followed block has begun (marks.c) */
 #endif
 };
 #ifdef HEFT_BLOB

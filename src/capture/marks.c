@@ -105,21 +105,47 @@ void heft_mark_block(const void *block, const char *stage)
 	remark(HERE(), WIRE_REMARK_STAGE, heft_text_number(stage), (uint64_t)block, 0, 0);
 }
 
-void heft_followed_ends(struct heft_tls *tls, const void *p)
+/* Whether it was followed. It is not any more: its address may be another block's at once. */
+static bool unfollow(const void *p)
 {
 	_Atomic uintptr_t *b = bucket_of(p);
 	for (unsigned i = 0; b && i < BUCKET; i++) {
 		uintptr_t it = (uintptr_t)p;
-		if (atomic_load_explicit(&b[i], memory_order_relaxed) != it ||
-		    !atomic_compare_exchange_strong(&b[i], &it, 0))
-			continue;
-		struct heft_thread *t = thread_with_space(tls);
-		const uint64_t words[4] = {wire_remark_word(0, WIRE_REMARK_STAGE_END, 0),
-					   (uint64_t)p};
-		if (t)
-			heft_emit_ext(t, WIRE_EXT_REMARK, words, 4);
-		return;
+		if (atomic_load_explicit(&b[i], memory_order_relaxed) == it &&
+		    atomic_compare_exchange_strong(&b[i], &it, 0))
+			return true;
 	}
+	return false;
+}
+
+static void say_of_block(struct heft_tls *tls, enum wire_remark kind, const void *p)
+{
+	struct heft_thread *t = thread_with_space(tls);
+	const uint64_t words[4] = {wire_remark_word(0, kind, 0), (uint64_t)p};
+	if (t)
+		heft_emit_ext(t, WIRE_EXT_REMARK, words, 4);
+}
+
+void heft_followed_ends(struct heft_tls *tls, const void *p)
+{
+	if (unfollow(p))
+		say_of_block(tls, WIRE_REMARK_STAGE_END, p);
+}
+
+void heft_followed_moves(struct heft_tls *tls, const void *p)
+{
+	if (unfollow(p)) {
+		say_of_block(tls, WIRE_REMARK_STAGE_MOVES, p);
+		tls->moves = true;
+	}
+}
+
+void heft_followed_moved(struct heft_tls *tls, const void *was, const void *p)
+{
+	tls->moves = false;
+	if (p == was)
+		follow(p);
+	say_of_block(tls, WIRE_REMARK_STAGE_MOVED, p);
 }
 
 /* ---- pools */
@@ -133,13 +159,13 @@ void heft_pool_create(void *pool, const char *name)
 
 void heft_pool_alloc(void *pool, const void *block, size_t size)
 {
-	if (records())
+	if (block && records()) /* without one: the pool has no memory */
 		remark(HERE(), WIRE_REMARK_POOL_ALLOC, 0, (uint64_t)pool, (uint64_t)block, size);
 }
 
 void heft_pool_free(void *pool, const void *block)
 {
-	if (records())
+	if (block && records())
 		remark(HERE(), WIRE_REMARK_POOL_FREE, 0, (uint64_t)pool, (uint64_t)block, 0);
 }
 

@@ -15,9 +15,16 @@ static inline void heft_followed_ends(struct heft_tls *tls, const void *p)
 {
 	(void)tls, (void)p;
 }
+static inline void heft_followed_moves(struct heft_tls *tls, const void *p)
+{
+	(void)tls, (void)p;
+}
 #else
-/* p is about to be freed, or moved. The guard is set. */
+/* The guard is set. p is about to be freed. */
 HIDDEN void heft_followed_ends(struct heft_tls *tls, const void *p);
+/* A realloc of p begins; it has made p of `was`. p NULL: it has freed it. */
+HIDDEN void heft_followed_moves(struct heft_tls *tls, const void *p);
+HIDDEN void heft_followed_moved(struct heft_tls *tls, const void *was, const void *p);
 #endif
 
 #endif

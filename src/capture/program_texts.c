@@ -3,10 +3,11 @@
  * of its own: names are written there again. */
 #include "capture/program_texts.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { NAMES = 4000, SLOTS = WIRE_NAMES, LENGTH_MOST = 255, MEMORY = 1 << 20 };
+enum { NAMES = 4000, SLOTS = WIRE_NAMES, LENGTH_MOST = 255 };
 
 struct name {
 	uint64_t hash;
@@ -14,6 +15,9 @@ struct name {
 	uint32_t length;
 	char text[];
 };
+
+/* All names of the greatest length, and some that two threads bring at once */
+enum { MEMORY = (NAMES + 64) * ((sizeof(struct name) + LENGTH_MOST + 1 + 7) & ~7ul) };
 
 struct names {
 	_Atomic(struct name *) slots[SLOTS];
@@ -117,15 +121,29 @@ void heft_text_put(struct heft_text *t, const char *text)
 		*t->at++ = *text++;
 }
 
-/* With commas, as all numbers of heft have them. */
-void heft_text_number_put(struct heft_text *t, int64_t n)
+/* Those of C1 begin with 0xc2 in UTF-8. */
+void heft_text_name_put(struct heft_text *t, const char *name)
+{
+	static const char digits[] = "0123456789abcdef";
+	for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
+		const bool is_c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+		if (*c >= ' ' && *c != 0x7f && !is_c1) {
+			heft_text_put(t, (const char[]){(char)*c, 0});
+			continue;
+		}
+		const unsigned char bad = is_c1 ? *++c : *c;
+		heft_text_put(t, (const char[]){'\\', 'x', digits[bad >> 4], digits[bad & 15], 0});
+	}
+}
+
+static void put_number(struct heft_text *t, int64_t n, bool commas)
 {
 	char digits[32];
 	unsigned at = sizeof digits, count = 0;
 	uint64_t left = n < 0 ? -(uint64_t)n : (uint64_t)n;
 	digits[--at] = 0;
 	do {
-		if (count && count % 3 == 0)
+		if (commas && count && count % 3 == 0)
 			digits[--at] = ',';
 		digits[--at] = (char)('0' + left % 10);
 		count++;
@@ -133,4 +151,14 @@ void heft_text_number_put(struct heft_text *t, int64_t n)
 	if (n < 0)
 		digits[--at] = '-';
 	heft_text_put(t, digits + at);
+}
+
+void heft_text_number_put(struct heft_text *t, int64_t n)
+{
+	put_number(t, n, true);
+}
+
+void heft_text_line_put(struct heft_text *t, int line)
+{
+	put_number(t, line, false);
 }

@@ -14,6 +14,10 @@ struct heft_text {
 	char *at, *end;
 };
 HIDDEN void heft_text_put(struct heft_text *t, const char *text);
-HIDDEN void heft_text_number_put(struct heft_text *t, int64_t n);
+/* For terminals: control characters as \x1b */
+HIDDEN void heft_text_name_put(struct heft_text *t, const char *name);
+HIDDEN void heft_text_number_put(struct heft_text *t,
+				 int64_t n);                   /* 12,345, as all numbers of heft */
+HIDDEN void heft_text_line_put(struct heft_text *t, int line); /* of a file: 12345 */
 
 #endif

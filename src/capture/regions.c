@@ -239,38 +239,41 @@ void heft_on_failure(void (*callback)(const char *message))
 	atomic_store(&on_failure, callback);
 }
 
-/* One failure at a time: the message needs memory, which is not taken from the heap that is being measured. */
+/* The message needs memory, which is not taken from the heap that is being measured. */
 enum { MESSAGE_BYTES = 64 << 10 };
 
-static int fail(const struct region *r, const char *field, size_t field_at, int64_t is,
-		enum heft_relation relation, int64_t value, const char *file, int line)
+/* What heft_expect was given. */
+struct expectation {
+	size_t field_at;
+	enum heft_relation relation;
+	int64_t value;
+	const char *field, *file;
+	int line;
+	void (*callback)(const char *message); /* NULL: what heft_on_failure was given */
+};
+
+/* Begins it with the place of the expectation. NULL: there is no memory. */
+static char *message_begin(struct heft_text *t, const struct expectation *e)
 {
 	char *message = sys_mmap(NULL, MESSAGE_BYTES, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	void (*callback)(const char *) = atomic_load(&on_failure);
 	if (message) {
-		struct heft_text t = {.at = message, .end = message + MESSAGE_BYTES - 1};
-		heft_text_put(&t, "heft: ");
-		heft_text_put(&t, file);
-		heft_text_put(&t, ":");
-		heft_text_number_put(&t, line);
-		heft_text_put(&t, ": ");
-		if (r->name) {
-			heft_text_put(&t, "region ");
-			heft_text_put(&t, heft_text_of(r->name));
-			heft_text_put(&t, ": ");
-		}
-		heft_text_put(&t, field);
-		heft_text_put(&t, " is ");
-		heft_text_number_put(&t, is);
-		heft_text_put(&t, relation == HEFT_AT_MOST ? ", expected at most " : ", expected ");
-		heft_text_number_put(&t, value);
-		heft_text_put(&t, "\n");
-		heft_ask_sites(r->begin_tsc, r->has_ended ? r->end_tsc : 0,
-			       r->scope == HEFT_THREAD ? sys_gettid() : 0, field_at / sizeof is,
-			       &t);
-		*t.at = 0;
+		*t = (struct heft_text){.at = message, .end = message + MESSAGE_BYTES - 1};
+		heft_text_put(t, "heft: ");
+		heft_text_put(t, e->file);
+		heft_text_put(t, ":");
+		heft_text_line_put(t, e->line);
+		heft_text_put(t, ": ");
 	}
+	return message;
+}
+
+/* Calls the program's function with it, or prints it and aborts. It was made in memory of its own, or is NULL. */
+static int deliver(const struct expectation *e, char *message, const struct heft_text *t)
+{
+	void (*callback)(const char *) = e->callback ? e->callback : atomic_load(&on_failure);
+	if (message)
+		*t->at = 0;
 	const char *text = message ? message : "heft: an expectation does not hold\n";
 	if (callback)
 		callback(text);
@@ -291,17 +294,63 @@ static int fail(const struct region *r, const char *field, size_t field_at, int6
 	return 0;
 }
 
-int heft_expect(const struct heft_region *at, size_t field_at, enum heft_relation relation,
-		int64_t value, const char *field, const char *file, int line)
+/* A test must not pass because its region is none. */
+static int fail_unchecked(const struct expectation *e)
 {
+	struct heft_text t;
+	char *message = message_begin(&t, e);
+	if (message) {
+		heft_text_put(&t, e->field);
+		heft_text_put(&t,
+			      " cannot be checked: this is no region that was begun, or another "
+			      "thread began it\n");
+	}
+	return deliver(e, message, &t);
+}
+
+static int fail_broken(const struct region *r, const struct expectation *e, int64_t is)
+{
+	struct heft_text t;
+	char *message = message_begin(&t, e);
+	if (message) {
+		if (r->name) {
+			heft_text_put(&t, "region ");
+			heft_text_name_put(&t, heft_text_of(r->name));
+			heft_text_put(&t, ": ");
+		}
+		heft_text_put(&t, e->field);
+		heft_text_put(&t, " is ");
+		heft_text_number_put(&t, is);
+		heft_text_put(&t,
+			      e->relation == HEFT_AT_MOST ? ", expected at most " : ", expected ");
+		heft_text_number_put(&t, e->value);
+		heft_text_put(&t, "\n");
+		heft_ask_sites(r->begin_tsc, r->has_ended ? r->end_tsc : 0,
+			       r->scope == HEFT_THREAD ? sys_gettid() : 0, e->field_at / sizeof is,
+			       &t);
+	}
+	return deliver(e, message, &t);
+}
+
+int heft_expect_or(const struct heft_region *at, size_t field_at, enum heft_relation relation,
+		   int64_t value, const char *field, const char *file, int line,
+		   void (*callback)(const char *message))
+{
+	const struct expectation e = {field_at, relation, value, field, file, line, callback};
 	struct heft_stats s;
 	int64_t is;
-	if (heft_region_change(at, &s))
-		return -1;
 	if (field_at > sizeof s - sizeof is || field_at % sizeof is)
 		return fails(EINVAL);
+	if (heft_region_change(at, &s))
+		return errno == ENOSYS ? -1 : fail_unchecked(&e);
 	memcpy(&is, (const char *)&s + field_at, sizeof is);
 	if (relation == HEFT_AT_MOST ? is <= value : is == value)
 		return 1;
-	return fail(known(at), field, field_at, is, relation, value, file, line);
+	return fail_broken(known(at), &e, is);
+}
+
+int heft_expect(const struct heft_region *at, size_t field_at, enum heft_relation relation,
+		int64_t value, const char *field, const char *file, int line)
+{
+	return heft_expect_or(at, field_at, relation, value, field, file, line, NULL);
 }

@@ -4,10 +4,12 @@
 #include "hosted/json_writer.h"
 #include "hosted/number_words.h"
 #include "record/counted_run.h"
+#include "record/output_name.h"
 #include "report/report_words.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -146,44 +148,65 @@ static void write_json(FILE *out, const struct counted_result *c, char *const *a
 	putc('\n', out);
 }
 
+/* Where the numbers go as JSON, if -o was given. */
+struct json_output {
+	const struct record_verb *verb;
+	const char *program;
+	FILE *file; /* NULL: nowhere */
+	char path[PATH_MAX];
+};
+
 /* The file is made before the command runs: if it cannot be, that is a reason not to run it. */
-static int open_output(const struct record_verb *r, FILE **out, struct heft_error *err)
+static int open_output(void *ctx, pid_t pid, struct heft_error *err)
 {
-	*out = NULL;
-	if (!r->o.output)
+	struct json_output *out = ctx;
+	const struct recorder_options *o = &out->verb->o;
+	if (!o->output)
 		return 0;
-	int fd = open(r->o.output, O_WRONLY | O_CREAT | O_CLOEXEC | (r->o.force ? O_TRUNC : O_EXCL),
+	output_name(o->output, out->program, pid, out->path, sizeof out->path);
+	int fd = open(out->path, O_WRONLY | O_CREAT | O_CLOEXEC | (o->force ? O_TRUNC : O_EXCL),
 		      0666);
 	if (fd < 0 && errno == EEXIST)
 		return heft_fail(err, HEFT_EREFUSED,
 				 "%s exists\n--force overwrites it, -o names another file",
-				 r->o.output);
-	*out = fd < 0 ? NULL : fdopen(fd, "w");
-	return *out ? 0 : heft_fail_errno(err, "cannot write %s", r->o.output);
+				 out->path);
+	out->file = fd < 0 ? NULL : fdopen(fd, "w");
+	return out->file ? 0 : heft_fail_errno(err, "cannot write %s", out->path);
 }
 
 int count_command(const struct record_verb *r, int argc, char **argv)
 {
 	struct launch_plan plan;
 	struct counted_result result = {0};
+	struct json_output json = {.verb = r, .program = plan.path};
 	struct heft_error err = {0};
-	char preload[4096];
-	FILE *json;
+	char preload[PATH_MAX];
 	int rc = check(r);
 	if (rc)
 		return rc;
 	if ((rc = cli_locate_preload(preload, sizeof preload, &err)) ||
-	    (rc = launch_inspect(argv[0], LAUNCH_VIA_PRELOAD, &plan, &err)) ||
-	    (rc = open_output(r, &json, &err)))
+	    (rc = launch_inspect(argv[0], LAUNCH_VIA_COUNT, &plan, &err)))
 		return run_refused(&err, rc);
 	if (plan.own_malloc_text[0] && !r->quiet)
 		cli_say(plan.own_malloc_text);
-	rc = counted_run(argv, &plan, preload, r->o.follow, http_restore_file_limit, &result, &err);
+	const struct counted_options options = {
+		.argv = argv,
+		.plan = &plan,
+		.preload = preload,
+		.follow = r->o.follow,
+		.in_child = http_restore_file_limit,
+		.prepare = open_output,
+		.ctx = &json,
+	};
+	rc = counted_run(&options, &result, &err);
 	if (!rc && !r->quiet)
 		print_result(stderr, &result, argv, argc);
-	if (json) {
-		write_json(json, &result, argv, argc);
-		if (ferror(json) | fclose(json))
+	if (json.file && rc) {
+		fclose(json.file);
+		unlink(json.path);
+	} else if (json.file) {
+		write_json(json.file, &result, argv, argc);
+		if (ferror(json.file) | fclose(json.file))
 			cli_say("the numbers could not be written to the file");
 	}
 	const int status = WIFSIGNALED(result.status) ? 128 + WTERMSIG(result.status)

@@ -69,6 +69,18 @@ static const char *number_at_end(const char *text, uint64_t *number)
 	return *number ? hash : NULL;
 }
 
+/* Briefly, in one line. Whoever prints it makes it fit for a terminal, but leaves line breaks. */
+static void put_name(FILE *out, const char *name)
+{
+	size_t length = strnlen(name, 60);
+	while (length && ((unsigned char)name[length] & 0xc0) == 0x80)
+		length--; /* no part of a character */
+	if (!*name)
+		fputs("(no name)", out);
+	for (size_t i = 0; i < length; i++)
+		putc(name[i] == '\n' ? ' ' : name[i], out);
+}
+
 static int not_found(const struct search *s, const char *text, struct heft_error *err)
 {
 	char *list = NULL;
@@ -77,7 +89,8 @@ static int not_found(const struct search *s, const char *text, struct heft_error
 	if (!out)
 		return HEFT_ENOMEM;
 	for (size_t i = 0; i < s->names.count; i++) {
-		fprintf(out, "%s%.60s", i ? ", " : "", s->names.items[i].text);
+		fputs(i ? ", " : "", out);
+		put_name(out, s->names.items[i].text);
 		if (s->names.items[i].count > 1)
 			fprintf(out, " (%" PRIu64 " times)", s->names.items[i].count);
 	}

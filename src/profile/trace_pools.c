@@ -32,6 +32,7 @@ struct pool {
 	uint32_t first;         /* object */
 	uint32_t next;          /* pool of this process */
 	bool is_inherited;      /* by fork: some of its objects are its parent's */
+	bool is_destroyed;      /* and not used since */
 };
 
 struct sums {
@@ -297,6 +298,7 @@ static int alloc_object(struct trace_pools *s, const struct remark *r)
 	if (s->objects.items[object].row != NOBODY)
 		take_out(s, object); /* nobody said that it was given back */
 	put_in(s, object, row, r);
+	s->pools.items[pool].is_destroyed = false;
 	if (r->counted) {
 		struct row *to = &s->rows.items[row];
 		to->shown.objects++;
@@ -335,6 +337,7 @@ static int create(struct trace_pools *s, const struct remark *r)
 		return HEFT_ENOMEM;
 	empty(s, pool); /* nobody said that it was destroyed */
 	struct pool *p = &s->pools.items[pool];
+	p->is_destroyed = false;
 	p->name = *r->name ? find_name(s, r->name) : NOBODY;
 	if (p->name == NOBODY && (*r->name || name_pool_of(s, pool)))
 		return HEFT_ENOMEM;
@@ -345,9 +348,11 @@ static int create(struct trace_pools *s, const struct remark *r)
 static void destroy(struct trace_pools *s, const struct remark *r)
 {
 	uint32_t pool = find_pool(s, r->process, r->m->a, false);
-	if (pool == NOBODY || s->pools.items[pool].name == NOBODY)
+	if (pool == NOBODY || s->pools.items[pool].name == NOBODY ||
+	    s->pools.items[pool].is_destroyed)
 		return;
 	empty(s, pool);
+	s->pools.items[pool].is_destroyed = true;
 	s->names.items[s->pools.items[pool].name].shown.destroyed += r->counted;
 }
 

@@ -182,40 +182,73 @@ static void close_all(struct counted *c)
 
 /* ---- the command */
 
-static int start(struct counted *c, char **argv, const struct launch_plan *plan,
-		 const char *preload, bool follow, void (*in_child)(void), const sigset_t *mask,
+/* It waits for the word that all is prepared, then executes. What it fails with comes back through `report`. */
+static void child_main(const struct counted_options *o, char **env, int go, int report,
+		       const sigset_t *mask)
+{
+	char word;
+	if (read(go, &word, 1) != 1)
+		_exit(125);
+	o->in_child();
+	pthread_sigmask(SIG_SETMASK, mask, NULL);
+	execvpe(o->plan->path, o->argv, env);
+	int e = errno;
+	_exit(write(report, &e, sizeof e) < 0 || e != ENOENT ? 126 : 127);
+}
+
+/* The parent's side. */
+static int let_it_go(const struct counted_options *o, pid_t pid, int go, int report,
+		     struct heft_error *err)
+{
+	int failed_with = 0;
+	int rc = o->prepare(o->ctx, pid, err);
+	if (rc)
+		return rc;
+	if (write(go, "", 1) != 1)
+		return heft_fail_errno(err, "cannot start a process");
+	if (read(report, &failed_with, sizeof failed_with) != sizeof failed_with)
+		return 0;
+	errno = failed_with;
+	heft_fail_errno(err, "cannot execute %s", o->plan->path);
+	return failed_with == ENOENT ? HEFT_ENOTFOUND : HEFT_ENOEXEC;
+}
+
+static int start(struct counted *c, const struct counted_options *o, const sigset_t *mask,
 		 pid_t *pid, struct heft_error *err)
 {
 	char session[sizeof c->dir.path + sizeof WIRE_ENV_SESSION + 1];
 	const char *settings[4] = {session, WIRE_ENV_MODE "=count"};
-	int report[2], failed_with = 0;
+	int go[2] = {-1, -1}, report[2] = {-1, -1}, rc = 0;
 	snprintf(session, sizeof session, WIRE_ENV_SESSION "=%s", c->dir.path);
-	if (!follow)
+	if (!o->follow)
 		settings[2] = WIRE_ENV_FOLLOW "=none";
-	char **env = launch_environment(environ, preload, settings);
+	char **env = launch_environment(environ, o->preload, settings);
 	if (!env)
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
-	if (pipe2(report, O_CLOEXEC)) {
-		free(env);
-		return heft_fail_errno(err, "cannot make a pipe");
+	if (pipe2(go, O_CLOEXEC) || pipe2(report, O_CLOEXEC)) {
+		rc = heft_fail_errno(err, "cannot make a pipe");
+		goto out;
 	}
 	*pid = fork();
 	if (*pid == 0) {
-		in_child();
-		pthread_sigmask(SIG_SETMASK, mask, NULL);
-		execvpe(plan->path, argv, env);
-		int e = errno;
-		_exit(write(report[1], &e, sizeof e) < 0 || e != ENOENT ? 126 : 127);
+		close(go[1]);
+		child_main(o, env, go[0], report[1], mask);
 	}
-	int rc = *pid < 0 ? heft_fail_errno(err, "cannot start a process") : 0;
 	close(report[1]);
-	if (!rc && read(report[0], &failed_with, sizeof failed_with) == sizeof failed_with) {
+	report[1] = -1;
+	rc = *pid < 0 ? heft_fail_errno(err, "cannot start a process")
+		      : let_it_go(o, *pid, go[1], report[0], err);
+	close(go[1]); /* without the word it exits */
+	go[1] = -1;
+	if (rc && *pid > 0)
 		waitpid(*pid, NULL, 0);
-		errno = failed_with;
-		heft_fail_errno(err, "cannot execute %s", plan->path);
-		rc = failed_with == ENOENT ? HEFT_ENOTFOUND : HEFT_ENOEXEC;
+out:
+	for (int i = 0; i < 2; i++) {
+		if (go[i] >= 0)
+			close(go[i]);
+		if (report[i] >= 0)
+			close(report[i]);
 	}
-	close(report[0]);
 	free(env);
 	return rc;
 }
@@ -240,8 +273,8 @@ static void wait_for(struct counted *c, pid_t pid, int signals)
 	}
 }
 
-int counted_run(char **argv, const struct launch_plan *plan, const char *preload, bool follow,
-		void (*in_child)(void), struct counted_result *result, struct heft_error *err)
+int counted_run(const struct counted_options *o, struct counted_result *result,
+		struct heft_error *err)
 {
 	struct counted c = {.result = result};
 	sigset_t mine, before;
@@ -259,7 +292,7 @@ int counted_run(char **argv, const struct launch_plan *plan, const char *preload
 	pthread_sigmask(SIG_BLOCK, &mine, &before);
 	int signals = signalfd(-1, &mine, SFD_CLOEXEC);
 	const uint64_t began = monotonic_ns();
-	rc = start(&c, argv, plan, preload, follow, in_child, &before, &pid, err);
+	rc = start(&c, o, &before, &pid, err);
 	if (!rc) {
 		wait_for(&c, pid, signals);
 		result->duration_ns = monotonic_ns() - began;

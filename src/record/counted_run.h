@@ -35,8 +35,19 @@ struct counted_result {
 };
 void counted_result_fini(struct counted_result *r);
 
+struct counted_options {
+	char **argv;
+	const struct launch_plan *plan;
+	const char *preload;
+	bool follow;
+	void (*in_child)(void);
+	/* Before the command is executed. It is not if this fails, and fills err. */
+	int (*prepare)(void *ctx, pid_t pid, struct heft_error *err);
+	void *ctx;
+};
+
 /* 0, or why the command was not run. */
-int counted_run(char **argv, const struct launch_plan *plan, const char *preload, bool follow,
-		void (*in_child)(void), struct counted_result *result, struct heft_error *err);
+int counted_run(const struct counted_options *o, struct counted_result *result,
+		struct heft_error *err);
 
 #endif

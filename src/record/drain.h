@@ -22,6 +22,7 @@ struct drain {
 	/* Fills batch. failed: the recording ends, the program goes on. */
 	struct reorder_output out;
 	uint64_t event_total;
+	uint32_t moving;    /* streams with a followed block that is being resized */
 	uint64_t watermark; /* of the last round: everything up to this stamp was read */
 	bool no_membarrier;
 	bool keeps_mapped; /* what processes have mapped is asked for (recorded_process.mapped) */

@@ -106,6 +106,17 @@ static int find_command(const char *cmd, char path[PATH_MAX], struct heft_error 
 	return heft_fail(err, HEFT_ENOTFOUND, "%s: no such command in PATH", cmd);
 }
 
+static bool must_preload(const struct launch_plan *plan)
+{
+	return plan->via == LAUNCH_VIA_PRELOAD || plan->via == LAUNCH_VIA_COUNT;
+}
+
+static const char *other_way(const struct launch_plan *plan)
+{
+	return plan->via == LAUNCH_VIA_COUNT ? "heft run without --count records it."
+					     : "Run it with --via=auto.";
+}
+
 static void take_entry(struct launch_plan *plan, const char *why)
 {
 	plan->way = LAUNCH_ENTRY;
@@ -139,7 +150,7 @@ static int check_privileges(const char *path, int fd, struct launch_plan *plan,
 	if (!what)
 		return 0;
 	/* Root may trace it, and it keeps its privileges then. For others the kernel takes them away. */
-	if (plan->via != LAUNCH_VIA_PRELOAD && getuid() == 0) {
+	if (!must_preload(plan) && getuid() == 0) {
 		take_entry(plan, what);
 		return 0;
 	}
@@ -305,15 +316,14 @@ static bool is_static_glibc(const char *path)
 
 static int inspect_static(const char *path, struct launch_plan *plan, struct heft_error *err)
 {
-	if (plan->via != LAUNCH_VIA_PRELOAD) {
+	if (!must_preload(plan)) {
 		take_entry(plan, "is statically linked");
 		plan->may_preload = is_static_glibc(path);
 		return 0;
 	}
 	return heft_fail(err, HEFT_EREFUSED,
-			 "%s is statically linked: no library can be preloaded into it\n"
-			 "Run it with --via=auto.",
-			 path);
+			 "%s is statically linked: no library can be preloaded into it\n%s", path,
+			 other_way(plan));
 }
 
 /* Another C library than heft's own */
@@ -330,14 +340,13 @@ static int inspect_libc(const char *path, const struct elf_facts *facts, struct 
 			path, facts->interpreter);
 	if (!what)
 		return 0;
-	if (plan->via != LAUNCH_VIA_PRELOAD) {
+	if (!must_preload(plan)) {
 		take_entry(plan, what);
 		return 0;
 	}
 	return heft_fail(err, HEFT_EREFUSED,
-			 "%s %s (loader %s); heft's library needs glibc 2.35\n"
-			 "Run it with --via=auto.",
-			 path, what, facts->interpreter);
+			 "%s %s (loader %s); heft's library needs glibc 2.35\n%s", path, what,
+			 facts->interpreter, other_way(plan));
 }
 
 /* An allocator that the program has itself is hooked where it is. One that is only likely may have its names in a

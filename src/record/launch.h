@@ -15,7 +15,12 @@ enum launch_way {
 	LAUNCH_ENTRY, /* hooks at the entries of malloc and its siblings, set before its code runs */
 };
 /* What the user wants; AUTO: preload, and entry where nothing can be preloaded. */
-enum launch_via { LAUNCH_VIA_AUTO, LAUNCH_VIA_PRELOAD, LAUNCH_VIA_ENTRY };
+enum launch_via {
+	LAUNCH_VIA_AUTO,
+	LAUNCH_VIA_PRELOAD,
+	LAUNCH_VIA_ENTRY,
+	LAUNCH_VIA_COUNT /* as PRELOAD: hooks at entries do not count */
+};
 
 struct launch_plan {
 	enum launch_via via;

@@ -3,6 +3,7 @@
  * made is a reason not to run it, and its name may hold the command's pid. */
 #include "record/recorder_parts.h"
 
+#include "record/output_name.h"
 #include "session/memory_limit.h"
 
 #include <errno.h>
@@ -16,30 +17,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static void expand(const char *pattern, const char *exe, pid_t pid, char *out, size_t size)
-{
-	size_t n = 0;
-	const char *slash = strrchr(exe, '/');
-	const char *base = slash ? slash + 1 : exe;
-	for (const char *c = pattern; *c && n + 1 < size; c++) {
-		char piece[256] = {*c, 0};
-		if (*c == '%' && (c[1] == 'e' || c[1] == 'p' || c[1] == 't' || c[1] == '%')) {
-			c++;
-			time_t now = time(NULL);
-			struct tm tm;
-			if (*c == 'e')
-				snprintf(piece, sizeof piece, "%.200s", base);
-			else if (*c == 'p')
-				snprintf(piece, sizeof piece, "%d", (int)pid);
-			else if (*c == 't')
-				strftime(piece, sizeof piece, "%Y%m%dT%H%M%S",
-					 localtime_r(&now, &tm));
-		}
-		n += (size_t)snprintf(out + n, size - n, "%s", piece);
-	}
-	out[n < size ? n : size - 1] = 0;
-}
 
 /* The child waits for the word that the recording's file is open, then executes. What it fails with
  * comes back through `report`. */
@@ -75,8 +52,8 @@ int recorder_open(struct recorder *r, struct heft_error *err)
 	if (o->attach)
 		snprintf(whose, sizeof whose, "%d", (int)r->command.pid);
 	session_allow_files(); /* a program that we start keeps the limit that it was started with */
-	expand(o->output ? o->output : "heft.%e.%p.heft", r->command.name, r->command.pid,
-	       r->result->path, sizeof r->result->path);
+	output_name(o->output ? o->output : "heft.%e.%p.heft", r->command.name, r->command.pid,
+		    r->result->path, sizeof r->result->path);
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
 	struct memory_groups groups;

@@ -28,6 +28,7 @@ struct stream {
 	bool more;     /* there is a record before `end` */
 	bool is_end;   /* this is not a stream, but the end of a process (process.ending) */
 	char name[16]; /* of the thread, as the recording has it */
+	uint64_t moving; /* a followed block whose realloc has begun; 0: none (drain_remark.c) */
 	struct reorder_thread thread; /* for the matcher; number TRACE_NONE: none was matched yet */
 };
 

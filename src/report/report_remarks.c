@@ -277,9 +277,9 @@ static void print_events(FILE *out, const struct profile *p, const struct report
 static void print_pool(FILE *out, const struct profile *p, const struct profile_pool *pool,
 		       const struct report_options *o)
 {
-	char many[64] = "";
+	char many[96] = "";
 	if ((pool->pools > 1 || pool->destroyed) && report_width(o) >= WIDE_ENOUGH)
-		snprintf(many, sizeof many, "  (%.14s, %.10s destroyed)",
+		snprintf(many, sizeof many, "  (%s, %s destroyed)",
 			 words_many(pool->pools, "pool", "pools").text,
 			 words_count(pool->destroyed).text);
 	print_cell(out, o, words_count(pool->left_objects));

@@ -53,7 +53,7 @@ enum wire_remark {
 	WIRE_REMARK_REGION_BEGIN, /* the region's number, enum heft_scope */
 	WIRE_REMARK_REGION_END,   /* the same */
 	WIRE_REMARK_STAGE,        /* the address of a followed block */
-	WIRE_REMARK_STAGE_END,    /* the same: it will be freed, or moved, at once */
+	WIRE_REMARK_STAGE_END,    /* the same: it will be freed at once */
 	WIRE_REMARK_EVENT,        /* weight */
 	WIRE_REMARK_POOL_CREATE,  /* pool */
 	WIRE_REMARK_POOL_ALLOC,   /* pool, block, bytes */
@@ -61,6 +61,9 @@ enum wire_remark {
 	WIRE_REMARK_POOL_DESTROY, /* pool */
 	WIRE_REMARK_STOP,         /* none: from here on new blocks are not recorded */
 	WIRE_REMARK_START,        /* none */
+	/* For the recorder alone, which makes stages' ends of them: a realloc of a followed block begins, ... */
+	WIRE_REMARK_STAGE_MOVES, /* its address */
+	WIRE_REMARK_STAGE_MOVED, /* ... and is over: where the block is; 0: it was freed */
 	WIRE_REMARKS
 };
 

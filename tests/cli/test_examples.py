@@ -135,6 +135,22 @@ def test_queue_with_a_bound(profiled):
     assert node["own_peak_bytes"] == 66 * 24
 
 
+def test_queue_that_is_followed(profiled):
+    """What heft works out by itself about the wait is what the program says at each hop."""
+    for arguments in [], ["--bound", "64"]:
+        report = profiled("queue", "--follow", "1", *arguments)
+        assert [(s["from"], s["to"], s["blocks"]) for s in report["stages"]] == [
+            (None, "queued", 5000), ("queued", "taken", 5000), ("taken", None, 5000)]
+        made, queued, taken = (s["mean_ns"] for s in report["stages"])
+        assert made + queued + taken == pytest.approx(payloads(report)["lifetime_ns"]["mean"], rel=0.02)
+        assert taken >= 100_000  # the worker's service
+        found = [f["evidence"] for f in report["findings"] if f["kind"] == "unbounded-queue"]
+        assert bool(found) == (not arguments)
+        for evidence in found:
+            assert (evidence["stage"], evidence["stage_blocks"]) == ("queued", 5000)
+            assert evidence["wait_mean_ns"] == pytest.approx(queued, rel=0.05)
+
+
 @pytest.mark.parametrize("name", ["queue_rs", "queue_mixed"])
 def test_queue_in_rust(profiled, name):
     report = profiled(name)
@@ -381,7 +397,7 @@ def test_leaky_server_grows_until_killed(heft, tmp_path, name):
 
 
 @pytest.mark.parametrize("name, arguments", [
-    ("queue", ["--bound", "0"]), ("queue", ["--bound"]), ("queue", ["64"]),
+    ("queue", ["--bound", "0"]), ("queue", ["--bound"]), ("queue", ["--follow"]), ("queue", ["64"]),
     ("queue_rs", ["--bound"]), ("queue_rs", ["--what", "1"]), ("queue_mixed", ["--bound"]),
     ("connections", ["D"]), ("connections", ["A", "0"]), ("connections_rs", ["D"]),
     ("csv_rows", []), ("csv_rows_rs", []), ("csv_rows", ["--packed"]),

@@ -55,6 +55,7 @@ def test_static(heft, tmp_path):
     for flag in ("-static", "-static-pie"):
         compiled(tmp_path, flag)
         assert_refused(heft("run", "--via=preload", "./p"), 125, "./p is statically linked", "--via=auto")
+        assert_refused(heft("run", "--count", "./p"), 125, "./p is statically linked", "heft run without --count records it")
     assert recordings(tmp_path) == []
 
 

@@ -44,6 +44,40 @@ def test_each_call(heft_stand_in):
         "end 2", "mark hier: äöü", "event retry 5", "event retry 1", "start", "stop", "dump /x/y"]
 
 
+def test_a_library_keeps_its_own_function(compiled, tmp_path):
+    """A library in C expects something, too: what happens then does not depend on whether Python has expected before."""
+    source = tmp_path / "own.c"
+    source.write_text(r"""
+#include <heft.h>
+#include <unistd.h>
+static void say(const char *message)
+{
+	if (write(1, message, 5) != 5)
+		_exit(3);
+}
+void install(void) { heft_on_failure(say); }
+int expects(void)
+{
+	struct heft_region r;
+	heft_region_begin(&r, HEFT_THREAD);
+	return HEFT_EXPECT_LE(&r, allocations, -1);
+}
+""")
+    library = compiled(source, output="own.so", flags=["-shared", "-fPIC", "-I", REPOSITORY / "include"])
+    script = tmp_path / "own.py"
+    script.write_text(f"import ctypes, sys, heft\nown = ctypes.CDLL('{library}')\nif sys.argv[1:]: own.install()\n"
+                      "with heft.region() as r: pass\n"
+                      "try: r.expect_le(allocations=-1)\n"
+                      "except AssertionError as e: print(str(e).split(': ')[2], flush=True)\n"
+                      "print(own.expects(), flush=True)\n")
+    words = "allocations is 0, expected at most -1\n  (heft run records call sites and names them here)"
+    done = run([HEFT, "run", "-q", "--count", "--", sys.executable, script, "own"], env=PYTHON)
+    assert (done.returncode, done.stdout.decode()) == (0, f"{words}\nheft:0\n"), done.stderr
+    done = run([HEFT, "run", "-q", "--count", "--", sys.executable, script], env=PYTHON)
+    assert (done.returncode, done.stdout.decode()) == (134, f"{words}\n"), done.stderr
+    assert b"own.c:14: allocations is 0, expected at most -1" in done.stderr
+
+
 def test_a_region_that_cannot_begin(heft_stand_in):
     """12: ENOMEM. Others than that nobody counts are errors."""
     done = python("-c", "import heft\nwith heft.region() as r: pass", LD_PRELOAD=heft_stand_in, STAND_IN_ERRNO=12)

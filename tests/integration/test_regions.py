@@ -1,6 +1,7 @@
 """Statistics, regions and expectations of heft.h against numbers worked out by hand (tests/programs/asks_regions.c)."""
 
 import json
+import os
 import re
 import signal
 
@@ -46,6 +47,7 @@ CASES = {
                   "freed": (0, 12, 3, 12, 6448281, 6448281, 0, 0, 6448281)},
     "threads": {f"thread{i}": (0, 20001, 0, 20000, 10 + 20000 * 100 * (i + 1), 20000 * 100 * (i + 1), 10, 1,
                                10 + 100 * (i + 1)) for i in range(8)},
+    "generations": {"last": (0, 1, 0, 1, 1000, 1000, 0, 0, 1000)},
     "forks": {"child": (0, 2, 0, 1, 1100, 100, 1000, 1, 1100), "parent": (0, 1, 0, 0, 100, 0, 100, 1, 100)},
     "handed": {"mine": (0, 1, 0, 0, 500, 0, 500, 1, 500)},
     "all": {"process": (0,) * 9, "thread": (0,) * 9},
@@ -86,7 +88,7 @@ def test_misuse_is_refused(program, tmp_path, mode):
 
 
 def test_without_heft(program, tmp_path):
-    for case in (*CASES, "misuse", "callback", "abort", "stops"):
+    for case in (*CASES, "misuse", "unchecked", "odd", "callback", "abort", "stops"):
         done = run([program, case], cwd=tmp_path)
         assert done.returncode == 0, (case, done.stderr)
         assert b"running 0\n" in done.stdout
@@ -116,6 +118,23 @@ def test_expectations(program, tmp_path, mode):
     assert done.returncode in (-signal.SIGABRT, 128 + signal.SIGABRT)
     assert f"asks_regions.c:{fails}: region rows: live_blocks is 10" in done.stderr.decode()
     assert "frees is" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_expectations_that_cannot_be_checked(program, tmp_path, mode):
+    """They fail, too: a test must not pass because its region is none."""
+    done = ask(program, mode, tmp_path, "unchecked")
+    assert done.returncode == 0, done.stderr
+    why = "cannot be checked: this is no region that was begun, or another thread began it"
+    assert [line.split("asks_regions.c:", 1)[1] for line in done.stdout.decode().splitlines() if "heft:" in line] == [
+        f"{line_with('1000); /* never begun */')}: allocations {why}",
+        f"{line_with('1000); /* by another thread */')}: allocations {why}",
+        f"{line_with('1000); /* too many */')}: frees {why}"]
+
+
+def test_odd_names_and_places(program, tmp_path):
+    text = ask(program, "counted", tmp_path, "odd").stdout.decode()
+    assert "heft: far.c:12345: region \\x1b[31mred\\x0a\\x9b2J ä: allocations is 1, expected at most 0\n" in text
 
 
 def test_sites_of_a_peak_and_of_nothing(program, tmp_path):
@@ -162,6 +181,25 @@ def test_count_of_several_processes(program, tmp_path):
     assert document["totals"]["allocations"] == sum(p["totals"]["allocations"] for p in document["processes"])
     assert "counted, not recorded" in done.stderr.decode()
     assert run([HEFT, "run", "--count", "-o", out, "--", "true"]).returncode == 125  # it exists
+
+
+def test_count_of_many_generations(program, tmp_path):
+    """Each child is forked by the one before. The first has 5000 bytes for a moment, the last one 1000."""
+    out = tmp_path / "counts.json"
+    done = run([HEFT, "run", "-q", "--count", "-o", out, "--", program, "generations"])
+    assert done.returncode == 0, done.stderr
+    processes = [p["totals"] for p in json.loads(out.read_text())["processes"]]
+    assert len(processes) == 101
+    assert sorted(p["peak_bytes"] for p in processes) == [0] * 99 + [1000, 5000]
+
+
+def test_name_of_the_numbers(tmp_path):
+    names = "c.%e.%p.%%.json"
+    done = run([HEFT, "run", "-q", "--count", "-o", names, "--", "/bin/sh", "-c", "echo $$"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == [f"c.{os.path.basename('/bin/sh')}.{int(done.stdout)}.%.json"]
+    assert run([HEFT, "run", "--count", "-o", tmp_path, "--", "touch", tmp_path / "ran"]).returncode == 125
+    assert not (tmp_path / "ran").exists()  # where the numbers cannot go, nothing is run
 
 
 def test_count_and_exec(tmp_path):

@@ -100,10 +100,17 @@ def test_odd_names_reach_no_terminal(said):
     _, rep = said("marked.c", "odd")
     assert rep["marks"][0]["name"] == "red \033[31m\tmark"  # JSON escapes it
     assert "red \\x1b[31m\\x09mark" in text_of(rep.path)
+    nope = run([HEFT, "report", "--from", "mark:x", rep.path]).stderr.decode()
+    assert nope.endswith("\n      its marks are: red \\x1b[31m\\x09mark, (no name), two lines\n")
     for done in (run([HEFT, "report", rep.path]), run([HEFT, "report", "--from", "mark:x", rep.path]),
                  run([HEFT, "report", "--from", "mark:red \033[31m\tmark", rep.path])):
         assert b"\033" not in done.stdout + done.stderr
     assert report(rep.path, "--from", "mark:red \033[31m\tmark")["totals"]["allocations"] == 0
+
+
+def test_as_many_long_names_as_promised(said):
+    _, rep = said("marked.c", "names")
+    assert [m["name"] for m in rep["marks"]] == [f"{i:04}" + "0" * 251 for i in range(4000)] + [""] * 100
 
 
 # ---- followed blocks
@@ -134,6 +141,23 @@ def test_time_at_each_stage(said):
     assert 'at "queued".' in finding["summary"]
     text = text_of(rep.path)
     assert "\nTime at each stage\n" in text and "queued -> worked on\n" in text and "worked on -> still there\n" in text
+
+
+def stages_of(rep):
+    return {(s["from"], s["to"], s["still_there"]): s["blocks"] for s in rep["stages"]}
+
+
+def test_followed_blocks_that_are_resized(said):
+    """Only those that were moved or freed by realloc have ended."""
+    _, rep = said("followed_resized.c")
+    assert stages_of(rep) == {(None, "one", False): 20, ("one", "two", False): 15, ("one", None, False): 5,
+                              (None, "two", False): 3, ("two", None, False): 18}
+
+
+def test_places_of_followed_blocks_that_others_take(said):
+    _, rep = said("followed_resized.c", "threads")
+    assert stages_of(rep) == {(None, "yours", False): 20000, ("yours", None, False): 20000,
+                              (None, "mine", False): 20000, ("mine", None, False): 20000}
 
 
 # ---- pools and events
@@ -169,6 +193,15 @@ def test_a_pool_that_is_destroyed(said):
     assert (pool["pools"], pool["destroyed"], pool["left_objects"]) == (1, 1, 0)
     assert pool["peak_bytes"] == 28_000_000 and sites["take_row"]["peak_objects"] == 750_000
     assert rep["totals"]["left_blocks"] == 0
+
+
+def test_a_million_pools(said):
+    _, rep = said("arena.c", "pools")
+    pool = rep["pools"][0]
+    # Each has one object of 10 bytes and two that it had no memory for; it is destroyed, and destroyed again.
+    assert [pool[k] for k in ("name", "pools", "destroyed", "objects", "bytes", "given_back", "unknown_frees", "left_objects")] \
+        == ["each", 1_000_000, 1_000_000, 1_000_000, 10_000_000, 0, 0, 0]
+    assert "  each  (1,000,000 pools, 1,000,000 destroyed)\n" in text_of(rep.path)
 
 
 def test_a_leak_inside_a_pool(said):

@@ -10,6 +10,8 @@
  *     arena table              400 sessions at the start, then only requests
  *     arena workers            two forked children take 10 rows each from their copy of the parent's pool, one after the
  *                              other, and destroy nothing
+ *     arena pools              1,000,000 other pools: each has an object of 10 bytes, and two times no memory for one; its
+ *                              owner gives back no object, and destroys it twice
  */
 #define _GNU_SOURCE
 #include <heft.h>
@@ -96,9 +98,28 @@ static void work(void)
 	}
 }
 
+static void many_pools(void)
+{
+	static char places[MILLION];
+	for (int i = 0; i < MILLION; i++) {
+		void *pool = &places[i];
+		heft_pool_create(pool, "each");
+		heft_pool_alloc(pool, pool, 10);
+		heft_pool_alloc(pool, NULL, 11);
+		heft_pool_alloc(pool, NULL, 12);
+		heft_pool_free(pool, NULL);
+		heft_pool_destroy(pool);
+		heft_pool_destroy(pool);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
+	if (strcmp(mode, "pools") == 0) {
+		many_pools();
+		return 0;
+	}
 	heft_pool_create(&rows, "rows");
 	if (strcmp(mode, "million") == 0 || strcmp(mode, "destroyed") == 0)
 		for (int i = 0; i < MILLION; i++)

@@ -236,6 +236,62 @@ static void expectations(int calls_back)
 	HEFT_EXPECT_EQ(&r, frees, 1); /* so does this one */
 }
 
+static void *expect_of_another(void *r)
+{
+	HEFT_EXPECT_LE((struct heft_region *)r, allocations, 1000); /* by another thread */
+	return NULL;
+}
+
+/* Expectations that nobody can check must not pass. */
+static void unchecked(void)
+{
+	struct heft_region r, many[100];
+	pthread_t t;
+	heft_on_failure(print_failure);
+	memset(&r, 0, sizeof r);
+	HEFT_EXPECT_LE(&r, allocations, 1000); /* never begun */
+	heft_region_begin_named(&r, HEFT_THREAD, "mine");
+	if (pthread_create(&t, NULL, expect_of_another, &r))
+		_exit(6);
+	pthread_join(t, NULL);
+	for (int i = 0; i < 100; i++)
+		heft_region_begin(&many[i], HEFT_THREAD);
+	HEFT_EXPECT_LE(&many[99], frees, 1000); /* too many */
+	HEFT_EXPECT_LE(&r, frees, 1000);
+}
+
+/* A name that would colour a terminal, and a line with four digits */
+static void odd_places(void)
+{
+	struct heft_region r;
+	heft_on_failure(print_failure);
+	heft_region_begin_named(&r, HEFT_THREAD,
+				"\033[31mred\n\xc2\x9b"
+				"2J \xc3\xa4");
+	keep(malloc(1));
+	heft_expect(&r, offsetof(struct heft_stats, allocations), HEFT_AT_MOST, 0, "allocations",
+		    "far.c", 12345);
+}
+
+/* Each process is forked by the one before. The first one has 5000 bytes for a moment, the last one 1000. */
+static void generations(int left)
+{
+	struct heft_region r;
+	struct heft_stats s = {0};
+	if (left && fork() == 0) {
+		generations(left - 1);
+		_exit(0);
+	}
+	while (wait(NULL) > 0)
+		;
+	if (left)
+		return;
+	int rc = heft_region_begin(&r, HEFT_PROCESS);
+	free(keep(malloc(1000)));
+	rc |= heft_region_end(&r, &s);
+	say("last", rc, &s);
+}
+
 /* The peak of a region is what came on top of 40,000 bytes; and a region in which nothing happens. */
 static void peaks(void)
 {
@@ -304,7 +360,14 @@ int main(int argc, char **argv)
 		expectations(0);
 	else if (!strcmp(what, "peaks"))
 		peaks();
-	else if (!strcmp(what, "all"))
+	else if (!strcmp(what, "unchecked"))
+		unchecked();
+	else if (!strcmp(what, "odd"))
+		odd_places();
+	else if (!strcmp(what, "generations")) {
+		free(keep(malloc(5000)));
+		generations(100);
+	} else if (!strcmp(what, "all"))
 		all();
 	else if (!strcmp(what, "stops"))
 		stops();

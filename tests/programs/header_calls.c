@@ -29,6 +29,8 @@ int header_calls(void)
 	done += heft_region_begin_named(&r, HEFT_PROCESS, "named");
 	printf("%d %d %d ", done, HEFT_EXPECT_LE(&r, peak_bytes, 8u),
 	       HEFT_EXPECT_EQ(&r, live_bytes, 0));
+	(void)heft_expect_or(&r, offsetof(struct heft_stats, frees), HEFT_AT_MOST, 0, "frees",
+			     __FILE__, __LINE__, say_nothing);
 	heft_mark("mark");
 	heft_mark_block("block", "stage");
 	heft_event("event", 1);

@@ -82,8 +82,9 @@ void(heft_on_failure)(void (*function)(const char *message))
 	callback = function;
 }
 
-int(heft_expect)(const struct heft_region *r, size_t at, enum heft_relation relation, int64_t value,
-		 const char *field, const char *file, int line)
+int(heft_expect_or)(const struct heft_region *r, size_t at, enum heft_relation relation,
+		    int64_t value, const char *field, const char *file, int line,
+		    void (*function)(const char *message))
 {
 	int64_t number;
 	char message[1000];
@@ -95,12 +96,18 @@ int(heft_expect)(const struct heft_region *r, size_t at, enum heft_relation rela
 	snprintf(message, sizeof message, "%s:%d: %s of region %d is %lld, expected %s%lld", file,
 		 line, field, (int)r->opaque[31], (long long)number,
 		 relation == HEFT_EQUAL ? "" : "at most ", (long long)value);
-	if (!callback) {
+	if (!function) {
 		SAY("%s\n", message);
 		abort();
 	}
-	callback(message);
+	function(message);
 	return 0;
+}
+
+int(heft_expect)(const struct heft_region *r, size_t at, enum heft_relation relation, int64_t value,
+		 const char *field, const char *file, int line)
+{
+	return (heft_expect_or)(r, at, relation, value, field, file, line, callback);
 }
 
 void(heft_mark)(const char *name)

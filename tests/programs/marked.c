@@ -3,13 +3,15 @@
  *     marked             "start", keep_a() keeps 1,000 blocks of 100 bytes, "middle", keep_b() keeps 50 of 1,000 bytes, "end",
  *                        keep_c() keeps 5 of 10,000 bytes, "end" again
  *     marked fork        a forked child ends region "all", too
- *     marked odd         one mark with an escape sequence in its name
+ *     marked odd         one mark with an escape sequence in its name, one without a name, one with two lines
+ *     marked names       4,100 marks whose names have 255 bytes and begin with their numbers, 0000 to 4099
  *
  * Region "all" goes from before the first mark to behind the last one, region "b" (of the thread) is around keep_b(), and
  * region "open" never ends. */
 #define _GNU_SOURCE
 #include <heft.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -48,6 +50,16 @@ int main(int argc, char **argv)
 	struct heft_region all, b, open;
 	if (argc > 1 && strcmp(argv[1], "odd") == 0) {
 		heft_mark("red \033[31m\tmark");
+		heft_mark(NULL);
+		heft_mark("two\nlines");
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "names") == 0) {
+		char name[256] = "";
+		for (int i = 0; i < 4100; i++) {
+			snprintf(name, sizeof name, "%04d%0251d", i, 0);
+			heft_mark(name);
+		}
 		return 0;
 	}
 	heft_region_begin_named(&all, HEFT_PROCESS, "all");

@@ -24,4 +24,5 @@ test("stages that have no name are said in words", () => {
   assert.deepEqual(stageWords(stage(null, "queued")), ["allocated", "queued"]);
   assert.deepEqual(stageWords(stage("queued", null)), ["queued", "freed"]);
   assert.deepEqual(stageWords(stage("queued", null, true)), ["queued", "still there"]);
+  assert.deepEqual(stageWords(stage("", "")), ["(no name)", "(no name)"]);
 });

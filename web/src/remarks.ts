@@ -27,5 +27,5 @@ export function untilNext(marks: Mark[], end_ns: number): number[] {
 }
 
 export function stageWords(s: Stage): [string, string] {
-  return [s.from ?? "allocated", s.still_there ? "still there" : s.to ?? "freed"];
+  return [s.from ?? "allocated", s.still_there ? "still there" : s.to ?? "freed"].map((n) => n || "(no name)") as [string, string];
 }

@@ -71,8 +71,8 @@ _stats_get = _function("heft_stats_get", _int, _int, ctypes.POINTER(_Stats))
 _region_begin_named = _function("heft_region_begin_named", _int, ctypes.POINTER(_Region), _int, _text)
 _region_change = _function("heft_region_change", _int, ctypes.POINTER(_Region), ctypes.POINTER(_Stats))
 _region_end = _function("heft_region_end", _int, ctypes.POINTER(_Region), ctypes.POINTER(_Stats))
-_on_failure = _function("heft_on_failure", None, _Callback)
-_expect = _function("heft_expect", _int, ctypes.POINTER(_Region), ctypes.c_size_t, _int, ctypes.c_int64, _text, _text, _int)
+_expect_or = _function("heft_expect_or", _int, ctypes.POINTER(_Region), ctypes.c_size_t, _int, ctypes.c_int64, _text, _text,
+                       _int, _Callback)
 _mark = _function("heft_mark", None, _text)
 _event = _function("heft_event", None, _text, ctypes.c_uint64)
 _start = _function("heft_start", _int, waits=True)
@@ -219,10 +219,9 @@ class region:
         check_fields(values)
         if not self._counted:
             return False
-        _on_failure(_keep_message)
         for name, value in values.items():
             at = getattr(_Stats, name).offset
-            holds = _expect(self._region, at, relation, value, name.encode(), os.fsencode(file), line)
+            holds = _expect_or(self._region, at, relation, value, name.encode(), os.fsencode(file), line, _keep_message)
             if holds == 0:
                 raise AssertionError(_failed.message)
             if holds < 0:

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::ffi::CStr;
 use std::io;
 use std::os::raw::{c_char, c_int};
-use std::sync::Once;
 
 use crate::interface;
 use crate::region::{Region, Scope, Stats};
@@ -85,13 +84,11 @@ unsafe extern "C" fn keep_message(message: *const c_char) {
 /// What the macros do.
 #[track_caller]
 pub fn expect<S: Scope>(region: &Region<S>, field: Field, relation: Relation, value: i64, place: Place) -> bool {
-    static KEEP: Once = Once::new();
     let judged = region.begun().and_then(|raw| {
-        let expect = interface::heft_expect().ok_or_else(interface::absent)?;
-        let on_failure = interface::heft_on_failure().ok_or_else(interface::absent)?;
-        KEEP.call_once(|| unsafe { on_failure(keep_message) });
+        let expect_or = interface::heft_expect_or().ok_or_else(interface::absent)?;
         let (name, file) = (field.name.as_ptr().cast(), place.file.as_ptr().cast());
-        match unsafe { expect(raw, field.at, relation as c_int, value, name, file, place.line as c_int) } {
+        let line = place.line as c_int;
+        match unsafe { expect_or(raw, field.at, relation as c_int, value, name, file, line, keep_message) } {
             -1 => Err(io::Error::last_os_error()),
             holds => Ok(holds == 1),
         }

@@ -49,8 +49,7 @@ functions! {
     heft_region_begin_named: fn(*mut RawRegion, c_int, *const c_char) -> c_int;
     heft_region_change: fn(*const RawRegion, *mut Stats) -> c_int;
     heft_region_end: fn(*mut RawRegion, *mut Stats) -> c_int;
-    heft_on_failure: fn(Callback);
-    heft_expect: fn(*const RawRegion, usize, c_int, i64, *const c_char, *const c_char, c_int) -> c_int;
+    heft_expect_or: fn(*const RawRegion, usize, c_int, i64, *const c_char, *const c_char, c_int, Callback) -> c_int;
     heft_mark: fn(*const c_char);
     heft_mark_block: fn(*const c_void, *const c_char);
     heft_event: fn(*const c_char, u64);
