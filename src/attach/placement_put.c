@@ -330,6 +330,21 @@ static int change_entries(struct plan *p, struct attach_report *report, struct h
 	return rc;
 }
 
+/* The heap that was read is that of malloc. What the program has in another allocator's nobody knows. */
+static void say_unknown_before(const struct plan *p, struct attach_report *report)
+{
+	const struct target_allocator *a = &p->made.allocator;
+	for (size_t i = 1; i < a->own_count && p->before.heap; i++) {
+		const size_t used = strlen(report->before);
+		const char *path = p->made.modules.items[a->own[i].module].path;
+		const char *slash = strrchr(path, '/');
+		if (a->own[i].functions)
+			snprintf(report->before + used, sizeof report->before - used,
+				 "; what is %s's in %s is not known", a->own[i].name,
+				 slash ? slash + 1 : path);
+	}
+}
+
 /* The mapping is there; whatever fails now, it goes again. */
 static int fill_and_hook(struct plan *p, struct attach_report *report, struct heft_error *err)
 {
@@ -347,8 +362,10 @@ static int fill_and_hook(struct plan *p, struct attach_report *report, struct he
 		before_look(&p->before, &p->made.modules, p->made.allocator.module, p->o->older);
 	if (!rc)
 		rc = frozen(p, change_entries, report, err);
-	if (!rc)
+	if (!rc) {
 		before_report(&p->before, report);
+		say_unknown_before(p, report);
+	}
 	if (rc) {
 		struct attach_report left = {0};
 		stop_close(p->stop);
