@@ -49,7 +49,7 @@ struct attach_report {
 	uint32_t
 		places_taken; /* so often had the program mapped something where heft wanted to be */
 	char before
-		[200]; /* attaching: what the program had allocated before, in words; "": not known */
+		[400]; /* attaching: what the program had allocated before, in words; "": not known */
 	struct older_totals older; /* the same in numbers; no arena: not known */
 	/* If they were to be listed: how many there are, each a struct older_block in a file in memory, which is the
 	 * caller's to close; and how long the program stood still for that. 0 blocks: there is no file. */

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char words_for_go[] =
+	"heft report reads what its own net/http/pprof gives (/debug/pprof/heap).";
+
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -48,7 +51,7 @@ void checks_of_symbols(struct checks *c, const char *path, const char *shown)
 	else
 		checks_add(c, "symbols", CHECK_WARNING, way,
 			   "%s is stripped: only functions that it exports have names", name);
-	if (!f.unwind)
+	if (!f.unwind && !f.go) /* Go has tables of its own, which heft reads */
 		checks_add(c, "unwinding", CHECK_WARNING,
 			   "Build it with -fasynchronous-unwind-tables.",
 			   "%s has no unwind tables: call stacks may end there", name);
@@ -57,12 +60,22 @@ void checks_of_symbols(struct checks *c, const char *path, const char *shown)
 bool checks_of_static(struct checks *c, const char *path)
 {
 	struct symbol_facts f;
-	if (!symbol_facts_of(path, &f) || f.loader || f.table || f.apart[0])
+	if (!symbol_facts_of(path, &f) || f.loader || f.malloc)
 		return false;
-	checks_add(c, "way in", CHECK_NO,
-		   "Link it without -s, do not strip it, or install its debug file.",
-		   "%s is linked statically and stripped: nothing says where its malloc is",
-		   base_name(path));
+	const bool named = f.table || f.apart[0];
+	if (f.go)
+		checks_add(c, "way in", CHECK_NO, words_for_go,
+			   "%s is a Go program without cgo: its heap is not malloc's",
+			   base_name(path));
+	else
+		checks_add(
+			c, "way in", CHECK_NO,
+			named ? "heft records programs that have malloc and free."
+			      : "Link it without -s, do not strip it, or install its debug file.",
+			named ? "%s is linked statically and has no malloc"
+			      : "%s is linked statically and stripped: nothing says where its "
+				"malloc is",
+			base_name(path));
 	return true;
 }
 
@@ -99,8 +112,6 @@ void checks_of_runtime(struct checks *c, const char *path, const char *name)
 			return;
 		}
 	if (symbol_facts_of(path, &f) && f.go)
-		checks_add(c, "runtime", CHECK_WARNING,
-			   "heft report reads what its own net/http/pprof gives "
-			   "(/debug/pprof/heap).",
+		checks_add(c, "runtime", CHECK_WARNING, words_for_go,
 			   "Go: its heap is not malloc's; heft sees what cgo allocates");
 }

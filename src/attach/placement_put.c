@@ -84,11 +84,10 @@ static void unmap_page(struct plan *p, unsigned page)
 	     &ignored);
 }
 
-/* If this fails, nothing of ours is there. */
+/* If this fails, nothing of ours is there. Nobody may use the memory yet. */
 static int map_page(struct plan *p, unsigned page, struct heft_error *err)
 {
 	const struct placement_page *at = &p->made.pages[page];
-	const struct blob_image *blob = &p->made.blob;
 	int rc = call(p, "map memory", SYS_mmap, at->at, piece_bytes(p, page), PROT_NONE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 		      (uint64_t)-1, err);
@@ -97,14 +96,6 @@ static int map_page(struct plan *p, unsigned page, struct heft_error *err)
 		return rc; /* what lies there now is the program's own, or another heft's: it stays */
 	/* The page comes first: whoever finds it, here or in a forked child, can take all of it out. */
 	rc = stop_write(p->stop, at->at, at->near.bytes, at->near.size, err);
-	if (!rc)
-		rc = call(p, "map code", SYS_mprotect, at->at, at->near.size, PROT_READ | PROT_EXEC,
-			  0, 0, err);
-	for (unsigned i = 0; i < blob->count && !page && !rc; i++) {
-		const struct blob_part *part = &blob->parts[i];
-		rc = call(p, "map code", SYS_mprotect, blob->at + part->from, part->to - part->from,
-			  (uint64_t)part->protection, 0, 0, err);
-	}
 	if (rc)
 		unmap_page(p, page);
 	return rc;
@@ -118,6 +109,28 @@ static int map_all(struct plan *p, struct heft_error *err)
 		rc = map_page(p, i, err);
 		for (unsigned k = 0; rc && k < i; k++)
 			unmap_page(p, k);
+	}
+	return rc;
+}
+
+/* Each piece of the memory gets its rights. The thread may go on for a moment in between. */
+static int protect(struct plan *p, uint64_t at, uint64_t bytes, int rights, struct heft_error *err)
+{
+	int rc = stop_rest(p->stop, err);
+	return rc ? rc : call(p, "map code", SYS_mprotect, at, bytes, (uint64_t)rights, 0, 0, err);
+}
+
+static int protect_all(struct plan *p, struct heft_error *err)
+{
+	const struct blob_image *blob = &p->made.blob;
+	int rc = 0;
+	for (unsigned i = 0; i < p->made.page_count && !rc; i++)
+		rc = protect(p, p->made.pages[i].at, p->made.pages[i].near.size,
+			     PROT_READ | PROT_EXEC, err);
+	for (unsigned i = 0; i < blob->count && !rc; i++) {
+		const struct blob_part *part = &blob->parts[i];
+		rc = protect(p, blob->at + part->from, part->to - part->from, part->protection,
+			     err);
 	}
 	return rc;
 }
@@ -232,6 +245,12 @@ static int hand_over_folder(struct plan *p, struct heft_error *err)
 			       sizeof number, err);
 }
 
+static int prepare_session(struct plan *p, struct heft_error *err)
+{
+	int rc = check_counter(p, err);
+	return rc ? rc : hand_over_folder(p, err);
+}
+
 static int open_session(struct plan *p, struct heft_error *err)
 {
 	const struct wire_blob *shared = blob_image_shared(&p->made.blob);
@@ -247,10 +266,6 @@ static int open_session(struct plan *p, struct heft_error *err)
 		rc = err->code; /* of one that was just started, the blob finds out */
 	if (!rc)
 		rc = tell(p, offsetof(struct wire_blob, tid_offset), offset, err);
-	if (!rc)
-		rc = check_counter(p, err);
-	if (!rc)
-		rc = hand_over_folder(p, err);
 	if (rc)
 		return rc;
 	rc = stop_function(p->stop, shared->open, stack, pointer,
@@ -295,8 +310,8 @@ static int frozen(struct plan *p,
 			int back = stop_resume(p->stop, rc ? &ignored : err);
 			rc = rc ? rc : back;
 		}
-		if (stop_pause_ns(p->stop) > report->pause_ns)
-			report->pause_ns = stop_pause_ns(p->stop);
+		if (stop_longest_ns(p->stop) > report->pause_ns)
+			report->pause_ns = stop_longest_ns(p->stop);
 	}
 	return rc;
 }
@@ -315,11 +330,30 @@ static int change_entries(struct plan *p, struct attach_report *report, struct h
 	return rc;
 }
 
+/* The heap that was read is that of malloc. What the program has in another allocator's nobody knows. */
+static void say_unknown_before(const struct plan *p, struct attach_report *report)
+{
+	const struct target_allocator *a = &p->made.allocator;
+	for (size_t i = 1; i < a->own_count && p->before.heap; i++) {
+		const size_t used = strlen(report->before);
+		const char *path = p->made.modules.items[a->own[i].module].path;
+		const char *slash = strrchr(path, '/');
+		if (a->own[i].functions)
+			snprintf(report->before + used, sizeof report->before - used,
+				 "; what is %s's in %s is not known", a->own[i].name,
+				 slash ? slash + 1 : path);
+	}
+}
+
 /* The mapping is there; whatever fails now, it goes again. */
 static int fill_and_hook(struct plan *p, struct attach_report *report, struct heft_error *err)
 {
 	struct heft_error ignored;
-	int rc = write_blob(p, err);
+	int rc = with_borrowed(p, protect_all, err);
+	if (!rc)
+		rc = write_blob(p, err);
+	if (!rc)
+		rc = with_borrowed(p, prepare_session, err);
 	if (!rc)
 		rc = with_borrowed(p, open_session, err);
 	if (!rc)
@@ -328,8 +362,10 @@ static int fill_and_hook(struct plan *p, struct attach_report *report, struct he
 		before_look(&p->before, &p->made.modules, p->made.allocator.module, p->o->older);
 	if (!rc)
 		rc = frozen(p, change_entries, report, err);
-	if (!rc)
+	if (!rc) {
 		before_report(&p->before, report);
+		say_unknown_before(p, report);
+	}
 	if (rc) {
 		struct attach_report left = {0};
 		stop_close(p->stop);
@@ -348,7 +384,11 @@ static int put_into_started(struct plan *p, uint64_t *near_at, struct attach_rep
 		rc = with_borrowed(p, map_all, err);
 	*near_at = rc ? 0 : p->made.pages[0].at;
 	if (!rc)
+		rc = with_borrowed(p, protect_all, err);
+	if (!rc)
 		rc = write_blob(p, err);
+	if (!rc)
+		rc = with_borrowed(p, prepare_session, err);
 	if (!rc)
 		rc = with_borrowed(p, open_session, err);
 	if (!rc)

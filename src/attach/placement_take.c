@@ -133,10 +133,10 @@ static void nap(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
-static void note_pause(struct removal *r, struct attach_report *report)
+static void note_pause(const struct removal *r, struct attach_report *report)
 {
-	if (stop_pause_ns(r->stop) > report->pause_ns)
-		report->pause_ns = stop_pause_ns(r->stop);
+	if (r->stop && stop_longest_ns(r->stop) > report->pause_ns)
+		report->pause_ns = stop_longest_ns(r->stop);
 }
 
 static int restore_entries(struct removal *r, struct attach_report *report, struct heft_error *err)
@@ -307,7 +307,8 @@ static int unmap(struct removal *r, uint64_t at, uint64_t bytes, struct heft_err
 {
 	const uint64_t args[6] = {at, bytes};
 	int64_t result;
-	return bytes ? stop_call(r->stop, SYS_munmap, args, &result, err) : 0;
+	int rc = bytes ? stop_rest(r->stop, err) : 0;
+	return rc || !bytes ? rc : stop_call(r->stop, SYS_munmap, args, &result, err);
 }
 
 /* What the blob has mapped for its tables. */
@@ -378,16 +379,16 @@ static int unmap_all(struct removal *r, struct heft_error *err)
 {
 	struct heft_error returning;
 	int rc = HEFT_EBUSY;
+	/* Who was still inside when the maps were read may have mapped or unmapped something since. */
+	target_maps_fini(&r->maps);
+	int read = target_maps_read(&r->maps, r->pid, err);
+	if (read)
+		return read;
 	for (int i = 0; i < BORROW_TRIES && rc == HEFT_EBUSY; i++)
 		rc = stop_borrow(r->stop, err);
 	if (rc)
 		return rc;
-	const pid_t borrowed = stop_borrowed(r->stop).tid;
-	/* Who was still inside when the maps were read may have mapped or unmapped something since. */
-	target_maps_fini(&r->maps);
-	rc = target_maps_read(&r->maps, r->pid, err);
-	if (!rc)
-		rc = unmap_owned(r, err);
+	rc = unmap_owned(r, err);
 	if (!rc)
 		rc = unmap_session(r, err);
 	/* The first page comes last: it leads to all others. */
@@ -397,6 +398,7 @@ static int unmap_all(struct removal *r, struct heft_error *err)
 		rc = close_folder(r, err);
 	if (!rc)
 		rc = unmap(r, r->low, r->high - r->low, err);
+	const pid_t borrowed = stop_borrowed(r->stop).tid;
 	int back = stop_return(r->stop, &returning);
 	if (!rc && back)
 		*err = returning;
@@ -424,6 +426,7 @@ int placement_take(pid_t pid, uint64_t near_at, struct attach_report *report,
 			 pid);
 	else if (!rc)
 		rc = unmap_all(&r, err);
+	note_pause(&r, report);
 	stop_close(r.stop);
 	for (unsigned i = 0; i < r.page_count; i++)
 		near_page_fini(&r.pages[i]);

@@ -43,6 +43,9 @@ int stop_borrow(struct stop *s, struct heft_error *err);
 /* `result` is the kernel's: a negative errno on failure. Only calls that do not wait. */
 int stop_call(struct stop *s, long number, const uint64_t args[6], int64_t *result,
 	      struct heft_error *err);
+/* Between two calls: a thread that has stood still for some ms goes on for a moment, and one is borrowed again, perhaps
+ * another one. If that fails, none is borrowed. */
+int stop_rest(struct stop *s, struct heft_error *err);
 /* The borrowed thread calls a function without arguments that lies in its memory, on a stack that ends at `stack`,
  * with another thread pointer than its own (0: its own), as it may have none yet. `back`: STOP_BACK_BYTES of executable memory, which are written. If heft is killed meanwhile, the function ends all the
  * same, and the thread goes on where it was. The function must not wait, nor touch what is not there. */
@@ -116,5 +119,7 @@ int stop_resume(struct stop *s, struct heft_error *err);
 size_t stop_unsettled(struct stop *s);
 /* From before the first thread was stopped until the last one went on, of the last stop_all. */
 uint64_t stop_pause_ns(const struct stop *s);
+/* The longest that any thread was kept from going on since stop_open: in a freeze, borrowed, or looked at. */
+uint64_t stop_longest_ns(const struct stop *s);
 
 #endif

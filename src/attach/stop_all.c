@@ -31,9 +31,11 @@ enum {
 	LOOK_AT_THREADS = 64, /* the children of at most so many stopped threads are looked at */
 };
 
-static void raise_priority(struct stop *s)
+void stop_raise_priority(struct stop *s)
 {
 	struct sched_param now = {0};
+	if (s->raised)
+		return;
 	s->policy = sched_getscheduler(0);
 	errno = 0;
 	s->nice = getpriority(PRIO_PROCESS, 0);
@@ -48,7 +50,7 @@ static void raise_priority(struct stop *s)
 	s->raised = !setpriority(PRIO_PROCESS, 0, -20);
 }
 
-static void restore_priority(struct stop *s)
+void stop_restore_priority(struct stop *s)
 {
 	if (!s->raised)
 		return;
@@ -158,7 +160,8 @@ static void resume(struct stop *s)
 	held_release_stopped(s);
 	s->all = false;
 	s->pause_ns = monotonic_ns() - s->began_ns;
-	restore_priority(s);
+	stop_note_pause(s, s->began_ns);
+	stop_restore_priority(s);
 	if (s->unasked)
 		held_interrupt_all(s);
 	held_settle(s, monotonic_ns() + SETTLE_NS);
@@ -185,7 +188,7 @@ int stop_all(struct stop *s, uint64_t limit_ns, struct heft_error *err)
 	stop_read_filters(s);
 	s->shared = false;
 	memory_probe_begin(s);
-	raise_priority(s);
+	stop_raise_priority(s);
 	s->began_ns = monotonic_ns();
 	s->until_ns = s->began_ns + limit_ns;
 	bool news;
@@ -246,6 +249,18 @@ int stop_resume(struct stop *s, struct heft_error *err)
 		stop_return(s, NULL);
 	resume(s);
 	return s->ended ? stop_ended(s, err) : 0;
+}
+
+void stop_note_pause(struct stop *s, uint64_t since_ns)
+{
+	const uint64_t lasted_ns = monotonic_ns() - since_ns;
+	if (lasted_ns > s->longest_ns)
+		s->longest_ns = lasted_ns;
+}
+
+uint64_t stop_longest_ns(const struct stop *s)
+{
+	return s->longest_ns;
 }
 
 uint64_t stop_pause_ns(const struct stop *s)

@@ -14,16 +14,20 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MS 1000000ull
 enum {
 	TRY_THREADS = 8, /* at most so many threads are asked to stop */
 	MOST_STOPS = 10000,
+	REST_TRIES = 5,
 };
 #define WAIT_NS (100 * MS)
 #define TRY_NS (50 * MS) /* before the next one is asked as well */
 #define BORROW_NS (2000 * MS)
+#define REST_AFTER_NS (5 * MS)
+#define REST_NS 1000000
 
 static struct held *borrowed(struct stop *s)
 {
@@ -33,6 +37,8 @@ static struct held *borrowed(struct stop *s)
 static int lost(struct stop *s, struct heft_error *err)
 {
 	s->borrowed = 0;
+	if (!s->all)
+		stop_restore_priority(s);
 	return stop_ended(s, err);
 }
 
@@ -175,9 +181,11 @@ static int borrow_one(struct stop *s, struct heft_error *err)
 			s->pid);
 	int failed = 0;
 	size_t tried = 0;
-	uint64_t next = begin;
+	uint64_t next = begin, looked = begin;
 	while (!s->ended) {
 		uint64_t now = monotonic_ns();
+		s->ran_ns = looked;
+		looked = now;
 		if (tried < c.count && now >= next) {
 			int seized = held_stop(s, c.tids[tried++], err);
 			if (seized < 0)
@@ -217,13 +225,16 @@ int stop_borrow(struct stop *s, struct heft_error *err)
 		return heft_fail(err, HEFT_EUSAGE, "a thread is borrowed already");
 	int result;
 	stop_read_filters(s);
-	if (!s->all)
+	if (!s->all) {
+		stop_raise_priority(s);
 		result = borrow_one(s, err);
-	else /* all may be late */
+	} else /* all may be late */
 		while ((result = take_any(s, err)) == 1 && monotonic_ns() < s->until_ns)
 			held_nap();
 	if (result == 1)
 		result = heft_fail(err, HEFT_EBUSY, "no thread of process %d has stopped", s->pid);
+	if (!s->all && result)
+		stop_restore_priority(s);
 	if (!s->all)
 		held_settle(s, 0);
 	return result;
@@ -340,7 +351,24 @@ int stop_return(struct stop *s, struct heft_error *err)
 	h->signal = 0;
 	if (!s->all) {
 		held_release(h);
+		stop_note_pause(s, s->ran_ns);
+		stop_restore_priority(s);
 		held_settle(s, monotonic_ns() + BORROW_NS);
 	}
 	return 0;
+}
+
+int stop_rest(struct stop *s, struct heft_error *err)
+{
+	if (s->all || !s->borrowed || monotonic_ns() - s->ran_ns < REST_AFTER_NS)
+		return 0;
+	int result = stop_return(s, err);
+	for (unsigned i = 0; !result && i < REST_TRIES; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+		result = stop_borrow(s, err);
+		if (result != HEFT_EBUSY)
+			break;
+		result = i + 1 < REST_TRIES ? 0 : result;
+	}
+	return result;
 }

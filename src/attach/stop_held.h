@@ -61,6 +61,8 @@ struct stop {
 
 	/* The freeze */
 	uint64_t began_ns, until_ns, pause_ns;
+	uint64_t ran_ns;          /* when the borrowed thread was last seen to run */
+	uint64_t longest_ns;      /* see stop_longest_ns */
 	struct stop_probe *probe; /* see stop_memory.c; NULL: there is none */
 	uint64_t still_ns;        /* how long the processor clock must stand still */
 	bool brief;               /* stop_be_brief */
@@ -103,6 +105,12 @@ pid_t stop_live_task(const struct stop *s);
 void stop_read_filters(struct stop *s);
 void task_walk_begin(struct task_walk *w, const struct stop *s);
 pid_t task_walk_next(struct task_walk *w);
+
+/* stop_all.c: while a thread stands still, this one has a real-time priority, where that is permitted. */
+void stop_raise_priority(struct stop *s);
+void stop_restore_priority(struct stop *s);
+/* A thread that still ran at since_ns goes on now. */
+void stop_note_pause(struct stop *s, uint64_t since_ns);
 
 /* stop_held.c */
 struct held *held_find(struct stop *s, pid_t tid);

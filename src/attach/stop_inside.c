@@ -23,8 +23,8 @@ bool stop_is_inside(struct stop *s, const struct stop_thread *t, uint64_t low, u
 }
 
 /* Shows each held thread that has stopped or ended by now, and lets it go. Returns how many still run. */
-static size_t show_stopped(struct stop *s, void (*visit)(void *, const struct stop_thread *),
-			   void *ctx)
+static size_t show_stopped(struct stop *s, uint64_t ran_ns,
+			   void (*visit)(void *, const struct stop_thread *), void *ctx)
 {
 	size_t running = 0;
 	for (size_t i = 0; i < s->held.count; i++) {
@@ -39,8 +39,10 @@ static size_t show_stopped(struct stop *s, void (*visit)(void *, const struct st
 		const bool stopped = h->state == HELD_STOPPED;
 		const struct stop_thread t = {h->tid, h->pc, h->sp, h->thread_pointer, stopped};
 		visit(ctx, &t);
-		if (stopped)
+		if (stopped) {
 			held_release(h);
+			stop_note_pause(s, ran_ns);
+		}
 	}
 	return running;
 }
@@ -49,15 +51,23 @@ int stop_visit(struct stop *s, const pid_t *tids, size_t count, uint64_t limit_n
 	       void (*visit)(void *ctx, const struct stop_thread *t), void *ctx,
 	       struct heft_error *err)
 {
-	const uint64_t until = monotonic_ns() + limit_ns;
+	const uint64_t began = monotonic_ns(), until = began + limit_ns;
 	int rc = 0;
+	stop_raise_priority(s);
 	for (size_t i = 0; i < count && rc >= 0; i++) {
 		rc = held_stop(s, tids[i], err);
 		if (rc == 1)
 			visit(ctx, &(struct stop_thread){.tid = tids[i]});
 	}
-	while (rc >= 0 && show_stopped(s, visit, ctx) && monotonic_ns() < until)
+	uint64_t looked = began;
+	while (rc >= 0) {
+		const uint64_t ran = looked;
+		looked = monotonic_ns();
+		if (!show_stopped(s, ran, visit, ctx) || monotonic_ns() >= until)
+			break;
 		held_nap();
+	}
+	stop_restore_priority(s);
 	/* Those that are late go on as soon as they have stopped. */
 	held_settle(s, monotonic_ns() + SETTLE_NS);
 	if (rc >= 0 && s->ended)

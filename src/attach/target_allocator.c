@@ -145,6 +145,23 @@ void target_add_execs(struct target_allocator *a, const struct target_modules *m
 	}
 }
 
+static bool is_go(const struct target_modules *m)
+{
+	struct symbol_facts facts;
+	char path[40];
+	snprintf(path, sizeof path, "/proc/%d/exe", m->pid);
+	return symbol_facts_of(path, &facts) && facts.go;
+}
+
+static int go_alone(const struct target_modules *m, struct heft_error *err)
+{
+	return heft_fail(err, HEFT_EREFUSED,
+			 "process %d is a Go program without cgo: its heap is not malloc's\n"
+			 "Import net/http/pprof in it; heft report reads what its "
+			 "/debug/pprof/heap gives.",
+			 m->pid);
+}
+
 static int find_in_static(struct target_allocator *a, const struct target_modules *m,
 			  struct heft_error *err)
 {
@@ -152,16 +169,8 @@ static int find_in_static(struct target_allocator *a, const struct target_module
 	struct heft_error why = {0};
 	if (program >= 0 && has_allocator(m, (size_t)program, true, a, &why))
 		return 0;
-	struct symbol_facts facts;
-	char path[40];
-	snprintf(path, sizeof path, "/proc/%d/exe", m->pid);
-	if (symbol_facts_of(path, &facts) && facts.go)
-		return heft_fail(
-			err, HEFT_EREFUSED,
-			"process %d is a Go program without cgo: its heap is not malloc's\n"
-			"Import net/http/pprof in it; heft report reads what its "
-			"/debug/pprof/heap gives.",
-			m->pid);
+	if (is_go(m))
+		return go_alone(m, err);
 	return heft_fail(err, HEFT_EREFUSED,
 			 "process %d is linked statically, and its file does not name its malloc\n"
 			 "Link it without -s, or do not strip it.",
@@ -196,6 +205,8 @@ int target_allocator_find(struct target_allocator *a, const struct target_module
 			return 0;
 		}
 	}
+	if (!why.message[0] && is_go(m))
+		return go_alone(m, err);
 	return heft_fail(err, HEFT_EREFUSED, "process %d has no malloc that heft can find%s%s",
 			 m->pid, why.message[0] ? ": " : "", why.message);
 }

@@ -27,7 +27,7 @@ struct attaching {
 	struct attached *attached;
 	struct attach_calls calls;
 	bool program_ended; /* it was not left: it was gone */
-	char before[1200];  /* what the recording says about older blocks */
+	char before[1400];  /* what the recording says about older blocks */
 	char unseen[800];   /* and about functions that are not seen */
 };
 

@@ -393,6 +393,13 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 					 "must be loaded first\n"
 					 "build it without -fsanitize to record it",
 					 path, facts->sanitizer);
+		if (facts->go_alone)
+			return heft_fail(
+				err, HEFT_EREFUSED,
+				"%s is a Go program without cgo: its heap is not malloc's\n"
+				"Import net/http/pprof in it; heft report reads what its "
+				"/debug/pprof/heap gives.",
+				path);
 		if (inspect_libc(path, facts, plan, err))
 			return err->code;
 		if (plan->way == LAUNCH_PRELOAD && plan->via == LAUNCH_VIA_ENTRY)
@@ -459,7 +466,7 @@ enum wire_program_kind launch_kind_of(int fd, const char *root)
 	own_allocator_of_file(fd, &facts);
 	if (facts.kind != ELF_DYNAMIC)
 		return WIRE_PROGRAM_TAKES;
-	if (facts.sanitizer)
+	if (facts.sanitizer || facts.go_alone)
 		return WIRE_PROGRAM_REFUSES;
 	snprintf(loader, sizeof loader, "%s%s", root, facts.interpreter);
 	if (foreign_libc(loader))

@@ -290,8 +290,29 @@ void elf_facts_add_debug(const uint8_t *file, size_t size, struct elf_facts *fac
 	}
 }
 
-/* The build id, by which a file with its symbols is found. */
-static void find_build_id(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts)
+static bool needs_library(const struct image *im, const Elf64_Ehdr *eh)
+{
+	for (unsigned i = 0; i < eh->e_phnum; i++) {
+		Elf64_Phdr ph;
+		Elf64_Dyn entry;
+
+		if (!copy_out(im, eh->e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
+			return true;
+		if (ph.p_type != PT_DYNAMIC || !inside(im, ph.p_offset, ph.p_filesz))
+			continue;
+		for (uint64_t at = 0; at + sizeof(entry) <= ph.p_filesz; at += sizeof(entry)) {
+			if (!copy_out(im, ph.p_offset + at, &entry, sizeof(entry)) ||
+			    entry.d_tag == DT_NEEDED)
+				return true;
+			if (entry.d_tag == DT_NULL)
+				break;
+		}
+	}
+	return false;
+}
+
+/* The build id, by which a file with its symbols is found; and whether Go has built it. */
+static void read_notes(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts)
 {
 	uint64_t notes = 0;
 
@@ -314,14 +335,17 @@ static void find_build_id(const struct image *im, const Elf64_Ehdr *eh, struct e
 
 			if (whole > left)
 				break;
+			const uint8_t *word = im->data + at + sizeof(note);
+
 			if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
 			    note.n_descsz <= sizeof(facts->build_id) &&
-			    memcmp(im->data + at + sizeof(note), "GNU", 4) == 0) {
+			    memcmp(word, "GNU", 4) == 0 && !facts->build_id_bytes) {
 				facts->build_id_bytes = note.n_descsz;
-				memcpy(facts->build_id, im->data + at + sizeof(note) + name,
-				       note.n_descsz);
-				return;
+				memcpy(facts->build_id, word + name, note.n_descsz);
 			}
+			if (note.n_namesz == 4 && memcmp(word, "Go\0", 4) == 0)
+				facts->go_alone = facts->kind == ELF_DYNAMIC &&
+						  !needs_library(im, eh);
 			at += whole;
 			left -= whole;
 		}
@@ -408,6 +432,6 @@ void elf_facts_read(const uint8_t *file, size_t size, struct elf_facts *facts)
 	/* A shared library has no loader's name either: its caller knows that it is one. */
 	if (facts->kind == ELF_DYNAMIC || facts->kind == ELF_STATIC) {
 		find_own_malloc(&im, &eh, facts);
-		find_build_id(&im, &eh, facts);
+		read_notes(&im, &eh, facts);
 	}
 }

@@ -45,6 +45,7 @@ struct elf_facts {
 	bool exports_malloc;   /* of a shared library: it is an allocator behind malloc */
 	struct elf_own_new own_new;
 	bool has_symbols;   /* not stripped */
+	bool go_alone;      /* DYNAMIC: built by Go and needs no library, so there is no libc */
 	bool dumps;         /* the allocator was built to write heap profiles itself */
 	char conf_name[48]; /* jemalloc: the variable with its options; "": not known */
 	uint8_t build_id[32];

@@ -36,6 +36,34 @@ static bool can_unwind(Elf *elf)
 	       (!has_segment(elf, PT_INTERP) && has_section(elf, ".eh_frame"));
 }
 
+static bool is_function(const GElf_Sym *symbol)
+{
+	const int type = GELF_ST_TYPE(symbol->st_info);
+	return symbol->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC);
+}
+
+/* Whether its table of all symbols has both functions. */
+static bool defines_malloc(Elf *elf)
+{
+	bool gives = false, takes = false;
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+		GElf_Shdr header;
+		Elf_Data *data;
+		GElf_Sym symbol;
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_SYMTAB ||
+		    !(data = elf_getdata(section, NULL)))
+			continue;
+		for (int i = 0; gelf_getsym(data, i, &symbol) && !(gives && takes); i++) {
+			const char *name = is_function(&symbol)
+						   ? elf_strptr(elf, header.sh_link, symbol.st_name)
+						   : NULL;
+			gives |= name && !strcmp(name, "malloc");
+			takes |= name && !strcmp(name, "free");
+		}
+	}
+	return gives && takes;
+}
+
 static void find_apart(const char *path, Elf *elf, const uint8_t *id, size_t id_length,
 		       struct symbol_facts *facts)
 {
@@ -54,6 +82,7 @@ static void find_apart(const char *path, Elf *elf, const uint8_t *id, size_t id_
 						       .build_id_len = id_length};
 		if (debug_file_find(&look, elf, &found)) {
 			snprintf(facts->apart, sizeof facts->apart, "%s", found.path);
+			facts->malloc |= defines_malloc(found.file.elf);
 			elf_file_close(&found.file);
 		}
 	}
@@ -75,6 +104,7 @@ bool symbol_facts_of(const char *path, struct symbol_facts *facts)
 	facts->unwind = can_unwind(file.elf);
 	facts->loader = has_segment(file.elf, PT_INTERP);
 	facts->go = has_section(file.elf, ".go.buildinfo");
+	facts->malloc = defines_malloc(file.elf);
 	if (!facts->debug)
 		find_apart(path, file.elf, id, id_length > 0 ? (size_t)id_length : 0, facts);
 	elf_file_close(&file);

@@ -7,11 +7,12 @@
 
 struct symbol_facts {
 	bool build_id;
-	bool table;           /* names of all functions, not only of those that others may call */
-	bool debug;           /* files and lines, in the file itself */
-	bool unwind;          /* .eh_frame with its index, or from which heft makes one */
-	bool loader;          /* a loader starts it: it is not static */
-	bool go;              /* built by Go */
+	bool table;  /* names of all functions, not only of those that others may call */
+	bool debug;  /* files and lines, in the file itself */
+	bool unwind; /* .eh_frame with its index, or from which heft makes one */
+	bool loader; /* a loader starts it: it is not static */
+	bool go;     /* built by Go */
+	bool malloc; /* defines malloc and free, as its table says or that of the debug file */
 	char apart[PATH_MAX]; /* the separate debug file; "": none was found here */
 };
 

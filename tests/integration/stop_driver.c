@@ -7,6 +7,7 @@
  * both    the two in turn
  * change  COUNT times code is changed and changed back: AT OLD NOW FROM:TO... are addresses and bytes in
  *         hexadecimal; a thread at FROM goes on at TO
+ * rests   COUNT times a thread is borrowed for 20 calls, with a rest and 2 ms of something else before each
  * hold    a thread is borrowed until stdin ends
  *
  * Options: limit=MS for a freeze (50); still=NS for the processor clock (100000); patient: HEFT_EBUSY is
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_PLACES = 32 };
+enum { MOST_PLACES = 32, CALLS_WITH_RESTS = 20 };
 
 struct driver {
 	pid_t pid;
@@ -38,7 +39,7 @@ struct driver {
 
 	struct stop *stop;
 	struct heft_error err;
-	uint64_t busy, late, threads, longest_ns;
+	uint64_t busy, late, threads, longest_ns, rests;
 	uint64_t *pauses;
 	size_t pause_count;
 };
@@ -76,6 +77,21 @@ static int make_calls(struct driver *d)
 	if (code)
 		d->err = kept;
 	return code ? code : returned;
+}
+
+static int make_calls_with_rests(struct driver *d)
+{
+	int64_t result;
+	int code = stop_borrow(d->stop, &d->err);
+	for (int i = 0; i < CALLS_WITH_RESTS && !code; i++) {
+		const uint64_t before_ns = d->stop->ran_ns;
+		nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+		code = stop_rest(d->stop, &d->err);
+		d->rests += d->stop->ran_ns != before_ns;
+		if (!code)
+			code = stop_call(d->stop, SYS_getppid, (uint64_t[6]){0}, &result, &d->err);
+	}
+	return code ? code : stop_return(d->stop, &d->err);
 }
 
 static int freeze(struct driver *d, bool with_calls)
@@ -142,6 +158,8 @@ static int once(struct driver *d, unsigned long i)
 {
 	if (!strcmp(d->what, "calls") || (!strcmp(d->what, "both") && i % 2))
 		return make_calls(d);
+	if (!strcmp(d->what, "rests"))
+		return make_calls_with_rests(d);
 	if (!strcmp(d->what, "change"))
 		return change(d, i % 2);
 	return stop_and_go(d, i % 4 == 3);
@@ -175,6 +193,9 @@ static int run(void *ctx)
 			nanosleep(&(struct timespec){.tv_nsec = (long)d->every_us * 1000}, NULL);
 	}
 	uint64_t trapped = d->stop->trapped, repaired = d->stop->repaired;
+	if (!code)
+		printf("rests %lu longest_us %lu ", (unsigned long)d->rests,
+		       (unsigned long)(stop_longest_ns(d->stop) / 1000));
 	stop_close(d->stop);
 	if (!code)
 		printf("trapped %lu repaired %lu ", (unsigned long)trapped,

@@ -154,6 +154,17 @@ def test_a_static_program(compiled, tmp_path):
     assert run([HEFT, "run", "-o", tmp_path / "x.heft", stripped]).returncode == 125
 
 
+def test_a_static_program_without_malloc(tmp_path):
+    source, program = tmp_path / "none.c", tmp_path / "none"
+    source.write_text("""__attribute__((force_align_arg_pointer)) void _start(void)
+{ __asm__ volatile("syscall" : : "a"(60), "D"(0)); __builtin_unreachable(); }""")
+    subprocess.run(["gcc", "-static", "-nostdlib", source, "-o", program], check=True)
+    found = checks(str(program), status=1)
+    assert (found["way in"][0]["verdict"], found["way in"][0]["text"]) == \
+        ("no", "none is linked statically and has no malloc")
+    assert run([HEFT, "run", "-o", tmp_path / "x.heft", program]).returncode == 125
+
+
 def test_arguments_of_the_command_are_its_own(compiled):
     assert checks("true", "--json", "-x")["way in"][0]["verdict"] == "ok"
 

@@ -3,6 +3,7 @@ is tests/programs/cgo_calls.go, where every way has a size of its own."""
 
 import collections
 import itertools
+import json
 import os
 import subprocess
 
@@ -154,11 +155,27 @@ def test_attached(program, tmp_path):
     check_whole(rep)
 
 
-@pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["whole", "stripped"])
+@pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"], ["-buildmode=pie"]], ids=["whole", "stripped", "pie"])
 def test_without_cgo(tmp_path, flags):
-    """Its heap is not malloc's, and its own profiles show it."""
-    (tmp_path / "plain.go").write_text('package main\n\nfunc main() { println("ran") }\n')
+    """Its heap is not malloc's, and its own profiles show it. One that can be moved (pie) has a loader, and no libc."""
+    (tmp_path / "plain.go").write_text(
+        'package main\n\nimport "os"\n\nfunc main() { println("ran"); os.Stdin.Read(make([]byte, 1)) }\n')
     program = go_build(tmp_path / "plain.go", tmp_path / "plain", *flags)
     done = run([HEFT, "run", "-o", tmp_path / "x.heft", "--", program])
     assert (done.returncode, done.stdout) == (125, b""), done
     assert b"Go program without cgo" in done.stderr and b"/debug/pprof/heap" in done.stderr
+    # heft doctor foretells it.
+    done = run([HEFT, "doctor", "--json", program])
+    checks = {c["name"]: c for c in json.loads(done.stdout)["checks"]}
+    assert (done.returncode, checks["way in"]["verdict"]) == (1, "no")
+    assert "Go program without cgo" in checks["way in"]["text"] and "pprof" in checks["way in"]["way_out"]
+    process = start([program], stdin=subprocess.PIPE)
+    try:
+        assert process.stderr.readline() == b"ran\n"
+        done = run([HEFT, "attach", "-o", tmp_path / "x.heft", "--duration", "1s", process.pid])
+        assert done.returncode == 1 and b"Go program without cgo" in done.stderr, done
+        process.stdin.write(b"x")
+        process.stdin.close()
+        assert process.wait(60) == 0
+    finally:
+        end_group(process)

@@ -111,6 +111,18 @@ def test_storm(started, kind):
     assert ends_well(process) > 0
 
 
+@pytest.mark.parametrize("kind", ["stops", "loops", "threads"])
+def test_a_borrowed_thread_rests(started, kind):
+    """20 calls with 2 ms before each: whoever makes them lets the thread go on whenever it has stood still for 5 ms, so
+    after three calls at most. And that the thread stood still counts, although nothing froze."""
+    process = started("stop_storms.c", kind)
+    numbers = drive_well(process.pid, "rests", 3)
+    assert numbers["rests"] >= 3 * 6
+    assert numbers["longest_us"] >= 5000
+    assert numbers["pause_max_us"] == 0
+    assert is_untraced(process.pid) and ends_well(process) > 0
+
+
 def test_no_signal_is_lost(started):
     """20,000 queued signals at up to 10 kHz, while the process is stopped all the time."""
     process = started("stop_storms.c", "signals")
