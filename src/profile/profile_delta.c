@@ -145,7 +145,7 @@ static int fold(struct profile_delta *d)
 	if (rc < 0 || !folded.view)
 		return rc;
 	struct profile_delta_change *changes = calloc((size_t)folded.view->site_count + 1,
-						sizeof *changes);
+						      sizeof *changes);
 	for (uint32_t i = 0; changes && i < d->p->site_count; i++)
 		add_change(&changes[folded.sites[i]], &d->changes[i]);
 	if (changes) {

@@ -13,9 +13,9 @@ struct profile_delta_change {
 
 struct profile_delta {
 	struct profile *p; /* the run, and the stacks of both; its sites have no numbers */
-	struct folded_profile folded;   /* of p, if it has deep stacks */
+	struct folded_profile folded;         /* of p, if it has deep stacks */
 	struct profile_delta_change *changes; /* by site of profile_delta_view */
-	uint64_t time_ns;               /* between the two */
+	uint64_t time_ns;                     /* between the two */
 };
 
 /* after - before, call stack by call stack. Deep stacks are folded (folded_profile.h), since what

@@ -304,7 +304,7 @@ TEST_WITH(test_too_many_differences, start, stop)
 /* ---- the parts */
 
 static const struct profile_delta_change *change_named(const struct profile_delta *d,
-						 const char *function)
+						       const char *function)
 {
 	const struct profile *p = profile_delta_view(d);
 	for (uint32_t i = 0; i < p->site_count; i++) {
