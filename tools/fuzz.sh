@@ -35,7 +35,7 @@ mkdir -p "$build/found"
 failed=
 for target in "$@"; do
 	case $target in # some share a corpus
-	trace_reader) seeds=tests/fuzz/corpus/trace ;;
+	trace_reader | recording) seeds=tests/fuzz/corpus/trace ;;
 	eh_frame_index) seeds=tests/fuzz/corpus/cfi ;;
 	*) seeds=tests/fuzz/corpus/$target ;;
 	esac

@@ -137,13 +137,23 @@ static bool may_say(struct supervisor *a, uid_t uid, uint64_t now)
 	return u->said < SAY_MOST;
 }
 
+/* Whoever made the program chose its path, and a line of the log must be ours. */
+static void name_executable(pid_t pid, char path[PATH_MAX])
+{
+	if (!program_executable(pid, path, PATH_MAX))
+		snprintf(path, PATH_MAX, "?");
+	for (char *at = path; *at; at++)
+		if (*at == '\n')
+			*at = '?'; /* other control characters are spelt out where it is printed */
+}
+
 static void say_refused(struct supervisor *a, const struct program *p, uid_t uid, const char *why,
 			bool again)
 {
-	char exe[PATH_MAX] = "?";
+	char exe[PATH_MAX];
 	if (!may_say(a, uid, monotonic_ns()))
 		return;
-	program_executable(p->pid, exe, sizeof exe);
+	name_executable(p->pid, exe);
 	supervisor_say(
 		a, "cannot attach to process %d (%.300s) by rule --attach-exe=%.200s: %s; it is %s",
 		p->pid, exe, a->attacher.rules->globs[p->rule], why,
@@ -194,8 +204,8 @@ static void be_refused(struct supervisor *a, const struct held *h, int code, boo
 
 static void be_attached(struct supervisor *a, struct held *h, const struct guardian_message *m)
 {
-	char exe[PATH_MAX] = "?";
-	program_executable(h->pid, exe, sizeof exe);
+	char exe[PATH_MAX];
+	name_executable(h->pid, exe);
 	if (h->state == HELD_TRYING)
 		h->state = HELD_ATTACHED;
 	a->attacher.attached_ever++;

@@ -7,6 +7,7 @@
 #include "hosted/number_words.h"
 #include "hosted/proc_text.h"
 #include "hosted/program_name.h"
+#include "hosted/saturating.h"
 #include "profile/estimate.h"
 #include "report/report_words.h"
 #include "session/owner.h"
@@ -80,8 +81,8 @@ static void show(const struct process *p, const char *path)
 		held[NUMBER_WORDS], reader[400], cost[64] = "not known";
 	sampled_sums(p, &sums);
 	number_bytes(rate, atomic_load(&s->rate_bytes), "byte", "bytes");
-	number_bytes(live, (uint64_t)sums.live_bytes, "byte", "bytes");
-	number_bytes(all, (uint64_t)sums.allocated_bytes, "byte", "bytes");
+	number_bytes(live, saturating_whole(sums.live_bytes), "byte", "bytes");
+	number_bytes(all, saturating_whole(sums.allocated_bytes), "byte", "bytes");
 	number_count(taken, sums.samples);
 	number_count(held, sums.live_samples);
 	double share = sampled_cost_share(p);

@@ -14,6 +14,7 @@
 #include "pages/view_html.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -316,6 +317,7 @@ static void say_incomplete(const struct export_command *c, const char *path,
 static int export_page(struct export_command *c, const char *path, struct heft_error *err)
 {
 	const struct view_part *part = NULL;
+	signal(SIGIO, SIG_IGN); /* as in heft view */
 	int rc = view_recording_open(&c->options.recording, path, "1", path_file(path),
 				     &cli_view_loader, err);
 	if (rc == 0)

@@ -236,6 +236,7 @@ static void open_browser(const char *path)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGIO, SIG_DFL);
 	signal(SIGCHLD, SIG_DFL);
 	http_restore_file_limit();
 	setpgid(0, 0); /* Ctrl-C ends heft, not the browser */
@@ -307,6 +308,8 @@ int cmd_view(int argc, char **argv)
 	if (recording_wish_is_given(&c.wish) && !c.attach)
 		return cli_usage_error(c.verb, "--alloc-fn needs --attach");
 	signal(SIGPIPE, SIG_IGN); /* whoever reads the address may be gone */
+	/* Of the lease that tells whether a recording is being written, if somebody opens it just then. */
+	signal(SIGIO, SIG_IGN);
 	int rc = open_all(&c, argc, argv, first, &err);
 	if (rc == 0) {
 		sigemptyset(&ends);

@@ -9,6 +9,7 @@
 #include "export/export_names.h"
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
+#include "hosted/saturating.h"
 #include "pprof/latest_images.h"
 
 #include <inttypes.h>
@@ -32,7 +33,7 @@ static const char head[] =
 static void write_bytes(FILE *out, double bytes)
 {
 	char words[NUMBER_WORDS];
-	number_bytes(words, bytes > 0 ? (uint64_t)bytes : 0, "byte", "bytes");
+	number_bytes(words, saturating_whole(bytes), "byte", "bytes");
 	fputs(words, out);
 }
 
@@ -143,7 +144,7 @@ static void write_process(FILE *out, const struct source_process *p, bool replac
 		fputs("not seen</td><td class=\"n\">-</td><td>", out);
 	} else {
 		write_bytes(out, p->live_bytes);
-		number_count(count, p->live_objects > 0 ? (uint64_t)p->live_objects : 0);
+		number_count(count, saturating_whole(p->live_objects));
 		fprintf(out, "</td><td class=\"n\">%s</td><td>", count);
 	}
 	if (replaced)

@@ -308,6 +308,12 @@ static bool truth(const bool *b)
 	return byte != 0;
 }
 
+/* One that no whole number of 64 bits could be, or that is no number, is not known. */
+static double amount(double given)
+{
+	return given >= 0 && given < 0x1p63 ? given : -1;
+}
+
 static int describe(void *ctx, uint64_t key, struct source_process *p, struct heft_error *err)
 {
 	const struct channel_question q = {.ask = CHANNEL_DESCRIBE, .key = key};
@@ -321,6 +327,10 @@ static int describe(void *ctx, uint64_t key, struct source_process *p, struct he
 	bool *flags[] = {&p->running, &p->sampled, &p->on, &p->automatic, &p->partly, &p->blind};
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
 		*flags[i] = truth(flags[i]);
+	double *amounts[] = {&p->live_bytes,        &p->live_objects, &p->allocated_bytes,
+			     &p->allocated_objects, &p->peak_bytes,   &p->cost_share};
+	for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++)
+		*amounts[i] = amount(*amounts[i]);
 	p->exe[sizeof p->exe - 1] = 0;
 	p->command[sizeof p->command - 1] = 0;
 	if (p->command_bytes > sizeof p->command)

@@ -18,7 +18,7 @@ struct copying {
 	uint32_t *modules, *frames, *nodes; /* ids in `to` by those in `from` */
 };
 
-static void add_change(struct profile_change *a, const struct profile_change *b)
+static void add_change(struct profile_delta_change *a, const struct profile_delta_change *b)
 {
 	a->allocations += b->allocations;
 	a->allocated_bytes += b->allocated_bytes;
@@ -70,9 +70,9 @@ static int add_changes(struct copying *c, const struct profile_site *s, int64_t 
 	    profile_add_site(c->to, node, s->via, &id) < 0)
 		return HEFT_ENOMEM;
 	if (id == before)
-		d->changes[id] = (struct profile_change){0};
+		d->changes[id] = (struct profile_delta_change){0};
 	add_change(&d->changes[id],
-		   &(struct profile_change){
+		   &(struct profile_delta_change){
 			   .allocations = sign * (int64_t)(s->allocations + s->reallocations),
 			   .allocated_bytes = sign * (int64_t)s->allocated_bytes,
 			   .live_blocks = sign * (int64_t)s->live_blocks,
@@ -144,8 +144,8 @@ static int fold(struct profile_delta *d)
 	int rc = folded_profile_init(&folded, d->p, false);
 	if (rc < 0 || !folded.view)
 		return rc;
-	struct profile_change *changes = calloc((size_t)folded.view->site_count + 1,
-						sizeof *changes);
+	struct profile_delta_change *changes = calloc((size_t)folded.view->site_count + 1,
+						      sizeof *changes);
 	for (uint32_t i = 0; changes && i < d->p->site_count; i++)
 		add_change(&changes[folded.sites[i]], &d->changes[i]);
 	if (changes) {
@@ -186,7 +186,7 @@ void profile_delta_fini(struct profile_delta *d)
 	*d = (struct profile_delta){0};
 }
 
-int64_t profile_change_of(const struct profile_change *c, enum measure_id id)
+int64_t profile_change_of(const struct profile_delta_change *c, enum measure_id id)
 {
 	switch (id) {
 	case MEASURE_ALLOCATIONS: return c->allocations;

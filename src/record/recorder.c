@@ -326,7 +326,7 @@ static void say_daemons(struct recorder *r)
 			alive++;
 			pid = r->set->list[i]->pid;
 		}
-	r->told_daemons = true;
+	r->told.daemons = true;
 	if (!r->o->say || !alive)
 		return;
 	snprintf(text, sizeof text,
@@ -417,7 +417,7 @@ static void loop(struct recorder *r)
 		if (r->command.ended && !running &&
 		    (!awaited || now - r->last_alive_ns > LATE_CHILD_MS * 1000000ull))
 			return;
-		if (r->command.ended && running && !r->told_daemons &&
+		if (r->command.ended && running && !r->told.daemons &&
 		    now - r->command.end_ns > LATE_CHILD_MS * 1000000ull)
 			say_daemons(r);
 		if (events >= BUSY_EVENTS || r->child_signal || awaited_ledger) {

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -133,6 +134,32 @@ static bool is_young(const struct recorder *r, uint64_t start_tsc)
 	return start_ns + UNREADY_MS * 1000000ull > drain_now_ns(&r->drain);
 }
 
+static bool has_no_descriptor(int error)
+{
+	return error == EMFILE || error == ENFILE;
+}
+
+/* No descriptor is left for one more process. It goes on, and what it did is read when another one has ended: nothing of it
+ * is lost, but it is too late for what all have at one moment. */
+static void tell_file_limit(struct recorder *r)
+{
+	char text[400];
+	struct rlimit files = {0};
+	r->rescan = true;
+	if (r->told.files)
+		return;
+	r->told.files = true;
+	getrlimit(RLIMIT_NOFILE, &files);
+	snprintf(text, sizeof text,
+		 "heft may not open more files (limit of open files: %llu), and follows %u "
+		 "processes: it sees what further ones did only after others have ended, so the "
+		 "peak of all together is too low. A higher limit (ulimit -Hn) avoids that.",
+		 (unsigned long long)files.rlim_cur, r->set->count);
+	recorder_note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
+	if (r->o->say)
+		r->o->say(text);
+}
+
 /* Takes files of the session directory that are ready, FOUND_AT_ONCE at most, the oldest first: a parent
  * before its child, an image before the one that replaces it. A file that was taken is removed: the
  * mapping is what counts, and nothing is left behind if we are killed. One of a sampled process
@@ -140,8 +167,13 @@ static bool is_young(const struct recorder *r, uint64_t start_tsc)
  * oldest process began whose file is not. */
 static size_t take_files(struct recorder *r, uint64_t *unready)
 {
-	DIR *dir = fdopendir(openat(r->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	int fd = openat(r->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && has_no_descriptor(errno))
+		tell_file_limit(r);
+	DIR *dir = fdopendir(fd);
 	if (!dir) {
+		if (fd >= 0)
+			close(fd);
 		r->rescan = true;
 		return 0;
 	}
@@ -158,10 +190,12 @@ static size_t take_files(struct recorder *r, uint64_t *unready)
 		if (has_file(r->set, e->d_name))
 			continue;
 		int rc = recorded_process_open(&found[n], r->dir.fd, e->d_name, &err);
+		bool full = rc && rc != HEFT_ENOTFOUND && has_no_descriptor(err.sys_errno);
 		/* It is not ready, or we are out of descriptors or memory until another process has ended. */
-		if (rc == HEFT_ENOTFOUND || rc == HEFT_ENOMEM ||
-		    (rc && (err.sys_errno == EMFILE || err.sys_errno == ENFILE))) {
+		if (rc == HEFT_ENOTFOUND || rc == HEFT_ENOMEM || full) {
 			r->rescan = true;
+			if (full)
+				tell_file_limit(r);
 			if (session_file_name(e->d_name, &pid, &start_tsc) &&
 			    is_young(r, start_tsc) && start_tsc < *unready)
 				*unready = start_tsc;

@@ -95,6 +95,11 @@ struct recorder_books {
 	bool refused; /* the recording says why one could not be taken */
 };
 
+/* What the user was told once */
+struct recorder_told {
+	bool daemons, files;
+};
+
 struct recorder {
 	const struct recorder_options *o;
 	struct recorder_result *result;
@@ -117,7 +122,7 @@ struct recorder {
 	uint64_t full_ns;
 	struct recorder_asked asked;
 	uint64_t last_round; /* its stamp */
-	bool told_daemons;
+	struct recorder_told told;
 	bool child_signal;      /* something ended since the last look: do not sleep over it */
 	bool rescan;            /* a file was not ready: look again */
 	struct sampled_sum sum; /* of sampled processes */

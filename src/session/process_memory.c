@@ -7,6 +7,7 @@
  * are subtracted from what is resident in the child. So are those of a program from before heft was attached. */
 #include "session/process_memory.h"
 
+#include "hosted/saturating.h"
 #include "session/own_allocator.h"
 #include "trace/unseen_memory.h"
 
@@ -73,8 +74,8 @@ bool process_anonymous(struct process *p, struct trace_anonymous *a)
 	if (!p->view.sampled)
 		return known;
 	pthread_mutex_lock(&p->samples.lock);
-	a->recorded_bytes = (uint64_t)p->samples.peak.bytes;
-	a->recorded_blocks = (uint64_t)p->samples.peak.objects;
+	a->recorded_bytes = saturating_whole(p->samples.peak.bytes);
+	a->recorded_blocks = saturating_whole(p->samples.peak.objects);
 	pthread_mutex_unlock(&p->samples.lock);
 	return known;
 }

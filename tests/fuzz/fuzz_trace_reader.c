@@ -1,9 +1,6 @@
 /* Feeds the recording reader and verify with damaged files.
  *
- * A random change would nearly always end at a checksum, so the input is mended
- * first: magic numbers, lengths that reach beyond the end and checksums are made
- * right, and what lies behind them (tables, columns, tallies, index) stays as the
- * fuzzer made it. Seeds are stored uncompressed for the same reason.
+ * The input is mended first (fuzz_mended.h). Seeds are stored uncompressed, so that changes reach what they hold.
  *
  * Built with clang -fsanitize=fuzzer,address,undefined -DHEFT_LIBFUZZER this is a
  * libFuzzer target; built without, a program that runs the files and folders it
@@ -16,11 +13,8 @@
 #include "trace/trace_block.h"
 #include "trace/trace_index.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "fuzz_mended.h"
+
 #include <zstd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -123,43 +117,12 @@ static uint64_t touch(const struct trace_contents *c)
 	return sum;
 }
 
-static void mend(uint8_t *file, size_t size)
-{
-	struct trace_file_header fh;
-	trace_file_header_fill(&fh);
-	memcpy(file, &fh, sizeof fh);
-	size_t at = sizeof fh;
-	struct trace_block_header h;
-	while (size - at >= sizeof h) {
-		memcpy(&h, file + at, sizeof h);
-		size_t left = size - at - sizeof h;
-		h.magic = TRACE_BLOCK_MAGIC;
-		h.zero = 0;
-		h.flags &= TRACE_BLOCK_ZSTD;
-		if (h.stored_bytes > left)
-			h.stored_bytes = (uint32_t)left;
-		if (!h.flags)
-			h.raw_bytes = h.stored_bytes;
-		h.checksum = trace_block_checksum(&h, at, file + at + sizeof h);
-		memcpy(file + at, &h, sizeof h);
-		at += sizeof h + h.stored_bytes;
-	}
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < TRACE_FILE_HEADER_BYTES || size > 1 << 20)
 		return 0;
-	int fd = memfd_create("fuzz", MFD_CLOEXEC);
-	uint8_t *file = malloc(size);
-	if (fd < 0 || !file)
-		abort();
-	memcpy(file, data, size);
-	mend(file, size);
-	if (write(fd, file, size) != (ssize_t)size)
-		abort();
 	char path[64];
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	int fd = fuzz_mended_file(data, size, path);
 	struct heft_error err;
 	struct trace_verify v;
 	trace_verify(path, &v, &err);
@@ -183,7 +146,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		trace_reader_close(r);
 	}
-	free(file);
 	close(fd);
 	return 0;
 }

@@ -111,6 +111,27 @@ def test_roots_programs(ruled, program, tmp_path):
     end_all(foreign, writable, contained, mixed)
 
 
+def test_a_path_does_not_forge_lines_of_the_log(tmp_path, public_heft, program):
+    """Whoever makes a program chooses its path, and so the folders that it is in."""
+    forged = "heft agent: process 1 (init): killed"
+    folder = program.parent / f"a\n{forged}\n\x1b[2J"
+    folder.mkdir(mode=0o755)
+    copy = pathlib.Path(shutil.copy(program, folder))
+    closed = pathlib.Path(shutil.copy(program, f"{copy}-setuid"))
+    shutil.chown(closed, HONEST)
+    closed.chmod(0o4755)
+    agent = SharedAgent(tmp_path, public_heft, program, ["--sample=4k", f"--attach-exe={program.name}*"])
+    services = [plain(path, STRANGER) for path in (copy, closed)]
+    attached(agent, services[0].pid)
+    agent.wait_for_log(rf"cannot attach to process {services[1].pid} .*rights of more than one user")
+    for path in (copy, closed):
+        shown = str(path).replace("\n", "?").replace("\x1b", "\\x1b")
+        assert f"({shown}) by rule --attach-exe=" in agent.log(), agent.log()
+    assert not [line for line in agent.log().splitlines() if line.startswith(forged)]
+    end_all(*services)
+    agent.close()
+
+
 def test_a_stranger_kills_guardians(ruled, program):
     """It may: they have its rights. Its program is tried a few times; an honest one does not notice."""
     hostile, honest = plain(program, STRANGER), plain(program, HONEST)

@@ -187,3 +187,26 @@ def test_its_moments_are_of_its_life(late):
     times = [float(x) for x in re.findall(r"^time=([\d.]+)$",
                                           text("export", "-f", "massif", "-o", "-", *pid, rep.path), re.M)]
     assert times[0] == 0 and times[-1] == pytest.approx(life / 1e6, abs=1)
+
+
+@pytest.mark.parametrize("limit", [100, 1000])
+def test_the_limit_of_open_files(compiled, tmp_path, limit):
+    """More processes at once than heft may follow: what they did is all there, and heft says that the peak is not. Each has
+    two descriptors."""
+    path = tmp_path / "many.heft"
+    done = run(["sh", "-c", f"ulimit -n {limit} && exec \"$@\"", "sh", HEFT, "run", "-o", path, "--",
+                compiled("many_at_once.c"), "120", "2"])
+    assert done.returncode == 0, done.stderr
+    rep = report(path)
+    check_sums(rep)
+    assert len(rep["processes"]) == 121
+    assert sum(p["totals"]["allocations"] for p in rep["processes"]) == rep["totals"]["allocations"] == 120
+    said = " ".join(done.stderr.decode().split())
+    words = f"heft may not open more files (limit of open files: {limit}), and follows "
+    noted = [n["text"] for n in rep["notes"] if n["text"].startswith(words)]
+    if limit == 100:
+        assert words in said and len(noted) == 1
+        assert rep["totals"]["peak_blocks"] <= 120
+    else:
+        assert "limit of open files" not in said and not noted
+        assert rep["totals"]["peak_blocks"] == 120

@@ -133,6 +133,15 @@ def test_a_window_keeps_the_peak_of_the_run(tmp_path):
             assert found and found == {site: peaks[site] for site in found}, selection
 
 
+def test_who_writes_to_a_recording_does_not_end_the_view(recordings):
+    """To see whether somebody writes to it, heft takes a lease for an instant. Who opens it just then makes the kernel
+    send this signal, which ends a program as a rule: 1 of 40 views had ended while a program opened the file all the time."""
+    with Viewer(recordings / "queue.heft") as viewer:
+        os.kill(viewer.process.pid, signal.SIGIO)
+        assert viewer.json("/api/r/1/summary")
+        assert viewer.process.poll() is None
+
+
 def test_totals_are_the_reports(viewer, leaky):
     rep, summary = report(leaky), viewer.document("summary")
     assert summary["totals"] == rep["totals"]

@@ -303,8 +303,8 @@ TEST_WITH(test_too_many_differences, start, stop)
 
 /* ---- the parts */
 
-static const struct profile_change *change_named(const struct profile_delta *d,
-						 const char *function)
+static const struct profile_delta_change *change_named(const struct profile_delta *d,
+						       const char *function)
 {
 	const struct profile *p = profile_delta_view(d);
 	for (uint32_t i = 0; i < p->site_count; i++) {
@@ -324,7 +324,7 @@ TEST(test_delta)
 	uint32_t extra = fake_node(before, PROFILE_NONE, "only before", 1, 0x9, false);
 	fake_site(before, extra, 4, 400, 5, 500);
 	assert_int_equal(profile_delta_init(&d, before, after, 1, &err), 0);
-	const struct profile_change *c = change_named(&d, "grow");
+	const struct profile_delta_change *c = change_named(&d, "grow");
 	assert_int_equal(c->live_blocks, 3);
 	assert_int_equal(c->live_bytes, 300);
 	assert_int_equal(c->allocations, 30);
@@ -361,7 +361,7 @@ TEST(test_delta_of_deep_stacks)
 	}
 	assert_int_equal(profile_delta_init(&d, before, after, 1, &err), 0);
 	assert_non_null(d.folded.view);
-	const struct profile_change *c = change_named(&d, "leaf");
+	const struct profile_delta_change *c = change_named(&d, "leaf");
 	assert_int_equal(c->live_blocks, -2);
 	assert_int_equal(c->live_bytes, -11000);
 	assert_int_equal(change_named(&d, "grow")->live_bytes, 0);
