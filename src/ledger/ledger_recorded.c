@@ -7,7 +7,9 @@
 #include "ledger/ledger_parts.h"
 
 #include "hosted/error.h"
+#include "wire/session.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 const char ledger_pages_of_blocks[] = "pages with blocks";
@@ -25,15 +27,38 @@ static uint64_t block_end(const struct ledger_block *b)
 	return b->address + (bytes ? bytes : 1);
 }
 
+static bool claim_own(struct ledger_taking *t, uint64_t at, uint64_t bytes)
+{
+	return !at || at >= UINT64_MAX - bytes ||
+	       ledger_claim_anonymous(t, at, at + bytes, LEDGER_HEFT,
+				      "heft's tables in the program");
+}
+
+/* Of a process that another heft records, or its agent: its session file says where they are. */
+static bool claim_own_of_session(struct ledger_taking *t, const struct target_mapping *m)
+{
+	struct ledger_own own[WIRE_OWNS];
+	_Static_assert(sizeof *own == sizeof(struct wire_own), "the same two words");
+	uint32_t version = 0;
+	bool fine = true;
+	if (!ledger_is_session(m) || m->offset || !m->read ||
+	    !ledger_read(t, m->start + offsetof(struct wire_header, version), &version,
+			 sizeof version) ||
+	    version != WIRE_VERSION ||
+	    !ledger_read(t, m->start + offsetof(struct wire_header, own), own, sizeof own))
+		return true;
+	for (size_t i = 0; i < WIRE_OWNS && fine; i++)
+		fine = claim_own(t, own[i].at, own[i].bytes);
+	return fine;
+}
+
 int ledger_own_claim(struct ledger_taking *t, struct heft_error *err)
 {
 	bool fine = true;
-	for (size_t i = 0; i < t->blocks.own_count && fine; i++) {
-		const struct ledger_own *o = &t->blocks.own[i];
-		if (o->at < UINT64_MAX - o->bytes)
-			fine = ledger_claim_anonymous(t, o->at, o->at + o->bytes, LEDGER_HEFT,
-						      "heft's tables in the program");
-	}
+	for (size_t i = 0; i < t->blocks.own_count && fine; i++)
+		fine = claim_own(t, t->blocks.own[i].at, t->blocks.own[i].bytes);
+	for (size_t i = 0; i < t->maps.count && fine && !t->request; i++)
+		fine = claim_own_of_session(t, &t->maps.items[i]);
 	return fine ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
 }
 
