@@ -125,6 +125,8 @@ struct ledger {
 	uint64_t rss_bytes; /* counted by page meanwhile */
 	uint64_t peak_rss_bytes; /* by then, as the kernel has it; 0: not known */
 	double share_of_peak;    /* of live bytes if they were recorded; else of resident bytes */
+	uint64_t live_bytes;     /* requested, as recorded; 0: not known */
+	uint32_t process;        /* in a recording: which one it is of */
 	uint64_t reserved_bytes; /* mapped without any right to use it: no part of any line */
 	uint64_t page_table_bytes;
 	uint64_t huge_bytes; /* of the resident ones: in huge pages */

@@ -99,8 +99,8 @@ static void answer(struct process *p)
 struct taking {
 	struct recorder *r;
 	struct process *p;
-	uint64_t time_ns, released_ns;
-	double share;
+	uint64_t time_ns, released_ns, live_bytes;
+	double share; /* of the peak so far */
 	/* Blocks that are in no shadow, in order of address */
 	struct late_blocks {
 		VECTOR_MEMBERS(struct ledger_block);
@@ -196,6 +196,7 @@ static int begin_blocks(void *ctx, struct ledger_blocks *blocks, struct heft_err
 		return heft_fail(err, HEFT_ENOTFOUND, "process %d has ended", t->p->pid);
 	blocks->about = !read_rest(t->r) && reorder->several_threads;
 	t->time_ns = drain_now_ns(&t->r->drain);
+	t->live_bytes = reorder->live_bytes;
 	t->share = reorder->peak_bytes ? (double)reorder->live_bytes / (double)reorder->peak_bytes
 				       : 1;
 	live_blocks_tabled(&recorded(t->p)->reorder.blocks, keep_late, &t->late);
@@ -275,6 +276,7 @@ static bool take_with(struct recorder *r, struct process *p, struct ledger_order
 	} else if (!r->o->take_ledger(&l, &request, &err)) {
 		l.time_ns = t.time_ns;
 		l.share_of_peak = t.share;
+		l.live_bytes = t.live_bytes;
 		trace_writer_ledger(r->writer, &l, p->index);
 		recorded(p)->ledgers.live_bytes = recorded(p)->reorder.live_bytes;
 		recorded(p)->ledgers.rss_bytes = l.rss_bytes;

@@ -114,8 +114,10 @@ static void print_moment(FILE *out, const struct ledger *l, bool recorded)
 {
 	if (recorded)
 		fprintf(out, "Taken %s, at %s, with %s of the peak's live bytes. ",
-			ledger_moment_words(l->moment), words_duration(l->time_ns).text,
-			words_percent(l->share_of_peak).text);
+			l->moment == LEDGER_PEAK && l->share_of_peak < NEAR_PEAK
+				? "near an earlier peak of its heap"
+				: ledger_moment_words(l->moment),
+			words_duration(l->time_ns).text, words_percent(l->share_of_peak).text);
 }
 
 void report_ledger_text(FILE *out, const struct ledger *l, const struct report_ledger_options *o)
@@ -242,7 +244,8 @@ const char *report_ledger_row(const struct profile *p, char *text, size_t size)
 		 end_ns > l->time_ns ? ", " : "",
 		 end_ns > l->time_ns ? words_duration(end_ns - l->time_ns).text : "",
 		 end_ns > l->time_ns ? " before the end" : "");
-	return l->moment == LEDGER_PEAK || (of_rss && share >= NEAR_PEAK) ? "RSS at peak" : "RSS";
+	bool is_near = share >= NEAR_PEAK && (of_rss || l->moment == LEDGER_PEAK);
+	return is_near ? "RSS at peak" : "RSS";
 }
 
 void report_ledger_list(FILE *out, const struct ledger *ledgers, size_t count,

@@ -357,8 +357,10 @@ bool own_allocator_of_program(const char *path, struct own_allocator_seen seen,
 	memset(out, 0, sizeof *out);
 	if (!facts_of_path(path, 0, &facts))
 		return false;
-	/* The device that maps names may be another one than that of the file. */
-	if (stat(path, &st) || !is_seen(seen, 0, st.st_ino))
+	/* The device that maps names may be another one than that of the file. The library whose allocator the program calls
+	 * by other names than malloc is hooked, too, where anything is. */
+	bool is_hooked = facts.own_malloc == ELF_MALLOC_NEEDED && seen.count;
+	if (!is_hooked && (stat(path, &st) || !is_seen(seen, 0, st.st_ino)))
 		take(path, &facts, false, out);
 	return true;
 }

@@ -508,6 +508,7 @@ static const char *get_ledger(struct definitions *d, struct byte_cursor *c)
 	if (process >= d->process_count)
 		return "a ledger of a process that has been defined";
 	l->pid = d->processes[process].pid;
+	l->process = process;
 	return NULL;
 }
 

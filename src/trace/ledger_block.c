@@ -34,6 +34,7 @@ void ledger_block_put(struct byte_buffer *b, const struct ledger *l, uint32_t pr
 	}
 	for (size_t i = 0; i < l->count; i++)
 		buffer_put(b, l->items[i].site);
+	buffer_put(b, l->live_bytes);
 }
 
 static const char *get_line(struct ledger_line *line, struct byte_cursor *c)
@@ -74,10 +75,12 @@ const char *ledger_block_get(struct ledger *l, uint32_t *process, struct byte_cu
 		struct ledger_line *line = vector_add(l);
 		wrong = line ? get_line(line, c) : "enough memory for its ledgers";
 	}
-	/* Recordings of an earlier heft end here. */
+	/* Recordings of an earlier heft end here, or after the sites. */
 	const bool has_sites = c->at != c->end;
 	for (uint64_t i = 0; i < count && !wrong && has_sites; i++)
 		l->items[i].site = (uint32_t)cursor_get_max(c, UINT32_MAX);
+	if (!wrong && c->at != c->end)
+		l->live_bytes = cursor_get_max(c, BYTES_MOST);
 	if (!wrong && (c->bad || c->at != c->end))
 		wrong = "as many lines as the ledger says";
 	if (!wrong && ledger_sum(l).resident != l->rss_bytes)

@@ -28,7 +28,7 @@ class Authority:
         folder.mkdir()
         self.pem = folder / "ca.pem"
         self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
-                     "-subj", "/CN=test authority", "-keyout", folder / "ca.key", "-out", self.pem)
+                     "-subj", "/CN=test authority", "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", folder / "ca.key", "-out", self.pem)
 
     @staticmethod
     def openssl(*words):
@@ -38,7 +38,7 @@ class Authority:
         pem, key, request, more = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr", "ext"))
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
                      "-keyout", key, "-out", request)
-        more.write_text(extensions + "\n")
+        more.write_text(f"{extensions}\nauthorityKeyIdentifier=keyid\nsubjectKeyIdentifier=hash\n")
         self.openssl("x509", "-req", "-in", request, "-CA", self.pem, "-CAkey", self.folder / "ca.key",
                      "-CAcreateserial", "-days", str(days), "-extfile", more, "-out", pem)
         key.chmod(0o600)

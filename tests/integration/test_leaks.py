@@ -3,6 +3,7 @@ never touched, equal blocks, fragmentation. Figures follow from the programs' so
 
 import collections
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -251,10 +252,23 @@ def test_tables_of_connections(tmp_path):
         assert abs(objects["evidence"]["touched_bytes_each"] - (27000 + 262144 - 4080)) < 300
 
 
-def test_mimalloc_touches_what_calloc_returns(tmp_path):
-    """So A equals B there, and nothing is untouched."""
+def most_resident(env, variant):
+    """Without heft, as the kernel has it."""
+    process = subprocess.Popen([BUILD / "examples" / "connections", variant], env=env, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    return usage.ru_maxrss
+
+
+def test_what_mimallocs_calloc_touches(tmp_path):
+    """mimalloc 2.0 writes to all that calloc returns, so A equals B there, and nothing is untouched. 2.2 does not."""
     env = plain_environment({"LD_PRELOAD": allocator_library("libmimalloc.so")})
-    assert of_connections(tmp_path, "A", env=env)[1] is None
+    touches = most_resident(env, "A") > most_resident(env, "B") / 2
+    _, untouched, near = of_connections(tmp_path, "A", env=env)
+    if touches:
+        assert untouched is None
+    elif near > 0.8:  # else the machine is too busy to stop the program near its peak
+        assert untouched["evidence"]["function"] == "make_id_table"
 
 
 # ---- a running process

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from attach_harness import may_trace
-from harness import HEFT, run, start, wait_until
+from harness import HEFT, report, run, start, wait_until
 from test_ledger_recorded import ledgers_of
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
@@ -44,16 +44,18 @@ def test_python(at_exit):
 
 def test_python_that_frees_its_objects(tmp_path):
     """It gives its arenas back before it exits. The ledger is taken before the first one goes, and its thread waits until heft
-    has seen whose they are. 300,000 strings of five or six digits take 64 bytes each."""
+    has seen whose they are. A string of six digits takes 64 bytes, or 48 in newer versions of Python; some have five or less."""
     path = tmp_path / "out.heft"
     best = None
+    each = int(run(["/usr/bin/python3", "-c", "import sys; print(sys.getsizeof('123456'))"]).stdout)
+    least = 300000 * (each + 15 & ~15) * 7 // 8
     for _ in range(4):
         assert run([HEFT, "run", "-q", "--force", "-o", path, "--", "/usr/bin/python3", "-c", "x = [str(i) for i in range(300000)]"]).returncode == 0
         best = max(ledgers_of(path), key=lambda one: one["rss_bytes"])
-        if best.sum("allocator", "pymalloc") > 300000 * 56:  # else the machine was too busy to stop it in time
+        if best.sum("allocator", "pymalloc") > least:  # else the machine was too busy to stop it in time
             break
     assert best["moment"] == "interval"
-    check(best, "allocator", "Python's objects (pymalloc's arenas)", 300000 * 56)
+    check(best, "allocator", "Python's objects (pymalloc's arenas)", least)
 
 
 @pytest.mark.skipif(not (shutil.which("node") or shutil.which("nodejs")), reason="no node")
@@ -93,5 +95,9 @@ def test_redis(tmp_path):
     assert done.returncode == 0 and b"ERR" not in done.stdout
     run([*cli, "shutdown", "nosave"])
     heft.communicate(timeout=60)
-    (ledger,) = [one for one in ledgers_of(path) if one["moment"] == "exit"]
-    check(ledger, "requested", "requested", 100000 * 100)
+    exits = [one for one in ledgers_of(path) if one["moment"] == "exit"]
+    if report(path)["way"] == "preload":
+        (ledger,) = exits
+        check(ledger, "requested", "requested", 100000 * 100)
+    else:  # redis 8 calls mallocx, so its jemalloc is hooked where its functions begin
+        assert exits == []

@@ -110,12 +110,26 @@ def test_connections_touched_and_not(recorded, variant, resident):
 def test_every_so_often(recorded):
     """A hundredth of its time: a second has room for a few."""
     script = "a = [str(i) for i in range(100000)]\nimport time\ntime.sleep(2)"
-    done, ledgers = recorded(["/usr/bin/python3", "-X", "importtime", "-c", "x = bytearray(8 << 20)\n" + script],
-                             "--ledger-every", "200ms")
-    moments = [one["moment"] for one in ledgers]
+    for _ in range(4):
+        done, ledgers = recorded(["/usr/bin/python3", "-X", "importtime", "-c", "x = bytearray(8 << 20)\n" + script],
+                                 "--ledger-every", "200ms")
+        moments = [one["moment"] for one in ledgers]
+        if "interval" in moments:  # else a ledger took too much of its time on a busy machine
+            break
     assert done.returncode == 0 and moments[-1] == "exit" and 1 <= moments.count("interval") <= 10
     assert sum(one["pause_ns"] for one in ledgers if one["moment"] == "interval") < 2.5e9 / 50
     assert "Python's objects (pymalloc's arenas)" in [line["name"] for line in ledgers[-1]["lines"]]
+
+
+def test_how_near_the_peak_is_of_the_whole_run(recorded, compiled):
+    """4 MiB come and go, then 400 MiB stay: what was near the peak at first is a hundredth of it in the end."""
+    program = compiled("two_peaks.c")
+    for _ in range(4):
+        _, ledgers = recorded([program])
+        early = [one for one in ledgers if one["rss_bytes"] < 20 << 20]
+        if early:  # on a busy machine it may not have stopped in time
+            break
+    assert early and all(one["share_of_peak"] < 0.03 for one in early)
 
 
 # ---- ways to end
@@ -203,7 +217,7 @@ def test_the_last_ledger_is_what_there_is(recorded, tmp_path, end, status, words
     flat = " ".join(text.split())
     assert f"There is none of its end: {words}" in flat and " later." in flat
     report = run([HEFT, "report", tmp_path / "out.heft"]).stdout.decode()
-    assert re.search(r"of the peak (live|RSS), [0-9.]+ m?s before the\s+end", report)
+    assert re.search(r"of the peak (live|RSS), [0-9.]+ m?s before the end", " ".join(report.split()))
 
 
 MAPS = """import mmap, os, time

@@ -466,3 +466,21 @@ def test_crates(tmp_path, counting, crate):
     other = counting(stripped)
     done = run([HEFT, "attach", "-o", tmp_path / "x.heft", other.pid])
     assert done.returncode == 1 and "carries the messages of" in done.stderr.decode()
+
+
+CALLS_MALLOCX = r"""
+#include <jemalloc/jemalloc.h>
+int main(void) { void *p = mallocx(1000, 0); dallocx(p, 0); return 0; }
+"""
+
+
+def test_a_short_program_that_calls_mallocx(tmp_path):
+    """Its jemalloc is a library. It ends before heft looks at what it has mapped, but its one block was seen, so
+    no note may say that it was not."""
+    program, path = tmp_path / "calls_mallocx", tmp_path / "out.heft"
+    subprocess.run(["gcc", "-x", "c", "-", "-o", program, "-ljemalloc"], input=CALLS_MALLOCX.encode(), check=True, timeout=60)
+    for _ in range(5):
+        assert run([HEFT, "run", "-q", "--force", "-o", path, "--", program]).returncode == 0
+        rep = report(path)
+        assert [(s["via"], s["allocations"], s["allocated_bytes"]) for s in rep["sites"] if s["via"] == "mallocx"] == [("mallocx", 1, 1000)]
+        assert not [n for n in rep["notes"] if "does not pass through malloc" in n["text"]], rep["notes"]

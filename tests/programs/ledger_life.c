@@ -5,6 +5,7 @@
  *
  * threads: three threads come and go, one sleeps, one runs. churn: four threads allocate and free all the time, and check
  * what they wrote. */
+#define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>

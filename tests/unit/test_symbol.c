@@ -235,6 +235,19 @@ TEST(test_symbol_table_only)
 	expect_frame(0, "outer", NULL, 0, false);
 }
 
+/* In the order in which glibc's debug file has them: of two local names the first would count. */
+TEST(test_internal_alias)
+{
+	shell_in(folder, "printf '.text\\n.type __GI___taker, @function\\n__GI___taker:\\n.type "
+			 "__taker, @function\\n"
+			 "__taker:\\nmark_taker: nop\\nret\\n.size __taker, . - __taker\\n.size "
+			 "__GI___taker, . - "
+			 "__GI___taker\\n' > g.s && cc -shared -nostdlib -o g g.s");
+	ask("g", address_of("g", "mark_taker") + 1);
+	assert_int_equal(one.frame_count, 1);
+	expect_frame(0, "__taker", NULL, 0, false);
+}
+
 TEST(test_stripped_has_exported_names_only)
 {
 	ask("c.stripped", address_of("c", "mark_inner"));
