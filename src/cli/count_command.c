@@ -34,14 +34,15 @@ static int check(const struct record_verb *r)
 
 /* ---- words */
 
-static void print_counts(FILE *out, const struct counted_sums *s, const char *name)
+static void print_counts(FILE *out, const struct counted_sums *s, bool several)
 {
 	struct words live = words_bytes(s->live_bytes > 0 ? (uint64_t)s->live_bytes : 0);
 	int64_t blocks = (int64_t)(s->allocations - s->frees);
-	cli_putf(out, "  %-13s %s", name, words_bytes(s->peak_bytes).text);
+	cli_putf(out, "  %-13s %s", several ? "largest peak" : "peak",
+		 words_bytes(s->peak_bytes).text);
 	if (s->threads > 1) /* its peak is not exact */
 		cli_putf(out, " within %s", words_bytes((s->threads + 1ull) * FOLD_BYTES).text);
-	cli_putf(out, "\n  live at end   %s in %s\n", live.text,
+	cli_putf(out, "\n  %-13s %s in %s\n", several ? "left at exit" : "live at end", live.text,
 		 words_blocks(blocks > 0 ? (uint64_t)blocks : 0).text);
 	cli_putf(out, "  allocations   %s, %s; ", words_count(s->allocations).text,
 		 words_bytes(s->allocated_bytes).text);
@@ -86,7 +87,7 @@ static void print_result(FILE *out, const struct counted_result *c, char *const 
 		      out);
 		return;
 	}
-	print_counts(out, &c->all, c->count > 1 ? "largest peak" : "peak");
+	print_counts(out, &c->all, c->count > 1);
 	if (c->count > 1)
 		print_processes(out, c);
 	else if (c->processes[0].cut && !c->processes[0].running)

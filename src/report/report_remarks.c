@@ -126,6 +126,39 @@ static uint32_t merge(struct named *list, uint32_t count)
 	return kept;
 }
 
+/* Whether somebody may take the name from the screen and give it to a shell. */
+static bool can_be_typed(const char *name)
+{
+	size_t length = 0;
+	while ((unsigned char)name[length] >= ' ' && name[length] != 0x7f)
+		length++;
+	return length && !name[length] && length <= 60;
+}
+
+static void put_mark(FILE *out, const char *option, const char *name)
+{
+	char mark[80];
+	snprintf(mark, sizeof mark, "mark:%s", name);
+	report_print_option(out, option, mark);
+}
+
+/* What to type to see what happened between two marks */
+static void print_between(FILE *out, const char *from, const char *to,
+			  const struct report_options *o)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *note = can_be_typed(from) && can_be_typed(to) ? open_memstream(&text, &size) : NULL;
+	if (!note)
+		return;
+	put_mark(note, "--from", from);
+	put_mark(note, "--to", to);
+	fputs("reports on what happened between the two", note);
+	if (fclose(note) == 0)
+		report_print_note(out, o, false, text);
+	free(text);
+}
+
 static void print_marks(FILE *out, struct named *list, uint32_t count,
 			const struct report_options *o)
 {
@@ -142,12 +175,8 @@ static void print_marks(FILE *out, struct named *list, uint32_t count,
 		putc('\n', out);
 	}
 	print_more(out, count, ROWS);
-	char text[600];
-	snprintf(text, sizeof text,
-		 "--from mark:%.200s --to mark:%.200s reports on what happened between the two",
-		 list[0].name, count > 1 ? list[1].name : "");
-	if (count > 1 && *list[0].name && *list[1].name && o->span == REPORT_WHOLE)
-		report_print_note(out, o, false, text);
+	if (count > 1 && o->span == REPORT_WHOLE)
+		print_between(out, list[0].name, list[1].name, o);
 }
 
 static void print_regions(FILE *out, struct named *list, uint32_t count,

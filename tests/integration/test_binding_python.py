@@ -78,6 +78,14 @@ int expects(void)
     assert b"own.c:14: allocations is 0, expected at most -1" in done.stderr
 
 
+def test_names_that_are_no_utf_8(heft_stand_in):
+    """As os.fsdecode makes them of files' names."""
+    done = python("-c", "import heft\nheft.mark('a\\udcff')\nheft.event('b\\udcff')\nwith heft.region(name='c\\udcff'): pass",
+                  LD_PRELOAD=heft_stand_in)
+    assert done.returncode == 0, done.stderr
+    assert lines(done.stderr) == ["mark a?", "event b? 1", "begin 0 0 c?", "end 0"]
+
+
 def test_a_region_that_cannot_begin(heft_stand_in):
     """12: ENOMEM. Others than that nobody counts are errors."""
     done = python("-c", "import heft\nwith heft.region() as r: pass", LD_PRELOAD=heft_stand_in, STAND_IN_ERRNO=12)

@@ -180,6 +180,7 @@ def test_count_of_several_processes(program, tmp_path):
         (1, 1, 0), (1, 2, -100), (5, 5, 0)]
     assert document["totals"]["allocations"] == sum(p["totals"]["allocations"] for p in document["processes"])
     assert "counted, not recorded" in done.stderr.decode()
+    assert re.search(r"\n  largest peak  .*\n  left at exit  .* in .* blocks?\n", done.stderr.decode())
     assert run([HEFT, "run", "--count", "-o", out, "--", "true"]).returncode == 125  # it exists
 
 

@@ -1,6 +1,7 @@
 """What programs say with heft.h, in reports: marks, regions, followed blocks, events and pools. The programs' sources say what
 they do; docs/marks.md says what is shown."""
 
+import re
 import time
 
 import pytest
@@ -106,6 +107,14 @@ def test_odd_names_reach_no_terminal(said):
                  run([HEFT, "report", "--from", "mark:red \033[31m\tmark", rep.path])):
         assert b"\033" not in done.stdout + done.stderr
     assert report(rep.path, "--from", "mark:red \033[31m\tmark")["totals"]["allocations"] == 0
+
+
+def test_the_hint_can_be_typed(said, tmp_path):
+    _, rep = said("marked.c", "shell")
+    hint, = re.findall(r"^  - (--from .*) reports on what happened between the two$", text_of(rep.path), re.M)
+    done = run(["sh", "-c", f'"$0" report {hint} "$1"', HEFT, rep.path], cwd=tmp_path)
+    assert done.returncode == 0 and b"  allocations   1,000 (" in done.stdout, done.stderr
+    assert not (tmp_path / "written").exists()
 
 
 def test_as_many_long_names_as_promised(said):

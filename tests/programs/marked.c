@@ -4,6 +4,7 @@
  *                        keep_c() keeps 5 of 10,000 bytes, "end" again
  *     marked fork        a forked child ends region "all", too
  *     marked odd         one mark with an escape sequence in its name, one without a name, one with two lines
+ *     marked shell       one mark with an apostrophe, and one that a shell would run
  *     marked names       4,100 marks whose names have 255 bytes and begin with their numbers, 0000 to 4099
  *
  * Region "all" goes from before the first mark to behind the last one, region "b" (of the thread) is around keep_b(), and
@@ -52,6 +53,12 @@ int main(int argc, char **argv)
 		heft_mark("red \033[31m\tmark");
 		heft_mark(NULL);
 		heft_mark("two\nlines");
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "shell") == 0) {
+		heft_mark("it's read");
+		keep_a();
+		heft_mark("$(touch written)");
 		return 0;
 	}
 	if (argc > 1 && strcmp(argv[1], "names") == 0) {

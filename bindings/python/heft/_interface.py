@@ -100,6 +100,11 @@ def _demand(function, *arguments):
         raise OSError(errno.ENOSYS, "heft is not in this process, or does not do this here")
 
 
+def _bytes(name):
+    """Any text is a name: nothing may fail with heft alone."""
+    return name.encode(errors="replace")
+
+
 def running():
     """What heft does in this process: a Mode."""
     return Mode(_running() if _running else 0)
@@ -114,13 +119,13 @@ def stats(scope=PROCESS):
 def mark(name):
     """A moment of the timeline."""
     if _mark:
-        _mark(name.encode())
+        _mark(_bytes(name))
 
 
 def event(name, weight=1):
     """Something of the program's own that heft counts by call stack."""
     if _event:
-        _event(name.encode(), weight)
+        _event(_bytes(name), weight)
 
 
 def start():
@@ -180,7 +185,7 @@ class region:
     """
 
     def __init__(self, scope=PROCESS, name=None):
-        self._scope, self._name = scope, name.encode() if name is not None else None
+        self._scope, self._name = scope, _bytes(name) if name is not None else None
         self._region, self._stats = _Region(), _Stats()
         self._open = self._counted = False
 
