@@ -16,7 +16,7 @@ libncurses-dev libzydis-dev python3'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3-pytest binutils mandoc bash perl git
 sqlite3 jq gdb libjemalloc-dev libmimalloc-dev libgoogle-perftools-dev clang libclang-rt-dev curl
 libxml2-utils llvm clang-format-19 dwz xz-utils libdebuginfod-dev zstd tmux bc lsof openssl
-python3-jsonschema redis-tools'
+python3-jsonschema redis-tools strace'
 # PROGRAM:PACKAGE: the program may also come from elsewhere (and may then conflict with the package).
 # The page needs these; without them everything else works.
 page='node:nodejs npm:npm'

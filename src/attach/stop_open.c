@@ -198,6 +198,14 @@ pid_t stop_live_task(const struct stop *s)
 	return 0;
 }
 
+bool stop_has_memory(const struct stop *s)
+{
+	char status[4096];
+	const pid_t tid = stop_live_task(s);
+	return tid && stop_task_file(s, tid, "status", status, sizeof status) &&
+	       stop_status_field(status, "VmSize") > 0;
+}
+
 void stop_read_filters(struct stop *s)
 {
 	struct task_walk walk;
@@ -248,7 +256,11 @@ int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
 		goto out;
 	s->mem = open_memory(s);
 	if (s->mem < 0) {
-		result = errno == EACCES || errno == EPERM ? refused(pid, status, err)
+		const int why = errno;
+		const bool is_gone = !stop_has_memory(s);
+		errno = why;
+		result = is_gone                             ? stop_ended(s, err)
+			 : errno == EACCES || errno == EPERM ? refused(pid, status, err)
 			 : errno == ENOENT || errno == ESRCH
 				 ? heft_fail(err, HEFT_ENOTFOUND, "process %d has ended", pid)
 				 : heft_fail_errno(err, "/proc/%d/mem", pid);

@@ -185,6 +185,9 @@ static char *demangle_d(const char *name, size_t length, int options)
 
 const char *symbol_demangle(struct name_pool *pool, const char *name)
 {
+	static const char internal[] = "__GI_"; /* glibc's names for its own use: __GI___clone3 */
+	if (!strncmp(name, internal, sizeof internal - 1) && name[sizeof internal - 1])
+		name += sizeof internal - 1;
 	size_t length = strlen(name);
 	const char *version = length > 1 ? strchr(name + 1, '@') : NULL;
 	if (version) { /* a symbol version: open@@GLIBC_2.2.5 */

@@ -25,7 +25,7 @@
 #define CACHE_MAGIC "heftsyms"
 #define CACHE_NO_STRING UINT32_MAX
 enum {
-	CACHE_VERSION = 4, /* raised also when answers become better: names, demangling */
+	CACHE_VERSION = 5, /* raised also when answers become better: names, demangling */
 	CACHE_MOST_BYTES = 64 << 20,
 	CACHE_MOST_EVIDENCE = 4096,
 };

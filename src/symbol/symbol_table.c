@@ -24,7 +24,7 @@ struct candidate {
 };
 
 /* Ranks the symbols at one address: a function is above a label, a plain name above one with an underscore
- * (fopen is _IO_fopen too), global above weak above local. Last are glibc's names for its own use (__GI___clone3). */
+ * (fopen is _IO_fopen too), global above weak above local. */
 static int rank_of(const GElf_Sym *sym, const char *name)
 {
 	int rank = 0;
@@ -36,8 +36,6 @@ static int rank_of(const GElf_Sym *sym, const char *name)
 	}
 	if (name[0] != '_' || name[1] == 'Z' || name[1] == 'R')
 		rank += 3;
-	else if (!strncmp(name, "__GI_", 5))
-		rank--;
 	if (GELF_ST_TYPE(sym->st_info) != STT_NOTYPE)
 		rank += 6;
 	return rank;

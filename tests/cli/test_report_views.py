@@ -275,7 +275,7 @@ def test_bad_rules_do_not_change_the_programs_status(heft, tmp_path):
 def test_run_ends_with_the_first_finding(heft):
     done = heft("run", harness.BUILD / "examples" / "queue")
     lines = done.err.splitlines()
-    assert len(lines) <= 14
+    assert len(lines) <= 16  # lines break where the path of the build is long
     assert lines[-1].startswith("Next: heft report ")
     (at,) = [i for i, line in enumerate(lines) if line.startswith("  finding       ")]
     claim = " ".join(line.strip() for line in lines[at:-1]).split(None, 1)[1]

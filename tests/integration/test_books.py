@@ -101,7 +101,7 @@ ORDINARY = {
 @pytest.mark.parametrize("name", ORDINARY)
 def test_books_of_ordinary_programs_close(recorded, name):
     if not shutil.which(ORDINARY[name][0]):
-        pytest.skip("not installed")
+        pytest.skip(f"{name.capitalize()} is not installed")
     rep = recorded(*ORDINARY[name], status=128 if name == "git" and not (BUILD.parent / ".git").exists() else 0)
     assert open_books(rep) == [], open_books(rep)
 
@@ -126,9 +126,12 @@ def test_memory_of_malloc(recorded, whose, compiled):
 
 def test_objects_of_python(recorded):
     """The note about the runtime has the figures, from a ledger while the objects are made, or after that."""
-    rep = recorded(PYTHON, "-c", OBJECTS, options=("--ledger-every=200ms",))
-    (note,) = holders(rep, "runtime")
-    e = note["evidence"]
+    for _ in range(4):
+        rep = recorded(PYTHON, "-c", OBJECTS, options=("--ledger-every=200ms",))
+        (note,) = holders(rep, "runtime")
+        e = note["evidence"]
+        if "holders" in e:  # else the machine was too busy for a ledger
+            break
     assert e["runtime"] == "Python" and "PYTHONMALLOC=malloc" in note["advice"]
     assert e["holders"][0].endswith("Python's objects (pymalloc's arenas)") and e["holders"][0] in note["text"]
     assert e["other_bytes"] > 8 * MIB and e["other_bytes"] > 2 * e["heap_bytes"]

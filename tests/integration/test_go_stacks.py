@@ -66,7 +66,7 @@ def stacks(rep):
     found = collections.Counter()
     for site in rep["sites"]:
         size, rest = divmod(site["allocated_bytes"], site["allocations"] or 1)
-        if not rest and 1000 <= size < 6100 and "__GI__IO_file_doallocate" not in own(site):
+        if not rest and 1000 <= size < 6100 and "_IO_file_doallocate" not in own(site):
             found[(size, *own(site))] += site["allocations"]
     return found
 

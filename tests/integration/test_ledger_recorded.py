@@ -99,8 +99,11 @@ def test_a_table_in_rust_is_caught_near_its_peak(recorded, tmp_path):
 @pytest.mark.parametrize("variant, resident", [("A", 4_096), ("B", 266_240)])
 def test_connections_touched_and_not(recorded, variant, resident):
     """300 tables of 262,144 bytes, each in a mapping of its own: only its first page is touched (A), or all of it (B)."""
-    _, ledgers = recorded([EXAMPLES / "connections", variant])
-    peak = near_peak(ledgers)
+    for _ in range(4):
+        _, ledgers = recorded([EXAMPLES / "connections", variant])
+        peak = near_peak(ledgers)
+        if peak.sum("large_mappings"):  # else the machine was too busy to stop it in time
+            break
     (tables,) = [line for line in peak["lines"] if line["kind"] == "large_mappings"]
     assert 0 < tables["blocks"] <= 300
     assert tables["resident_bytes"] == tables["blocks"] * resident

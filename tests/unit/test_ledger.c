@@ -139,6 +139,7 @@ static void make_ledger(struct ledger *l)
 			     .page_table_bytes = 8,
 			     .huge_bytes = 9,
 			     .hugetlb_bytes = 10,
+			     .live_bytes = 13,
 			     .note = "about"};
 	assert_int_equal(
 		ledger_add(l, LEDGER_BSS, "a", &(struct ledger_bytes){100, 50, 3, 500}, &err), 0);
@@ -187,14 +188,19 @@ TEST(ledgers_come_back_as_they_were)
 	assert_int_equal(back.items[1].blocks, 11);
 	assert_int_equal(back.items[0].site, 12);
 	assert_int_equal(back.items[1].site, 0);
+	assert_int_equal(back.live_bytes, 13);
 	ledger_fini(&back);
-	/* One of an earlier heft ends before the sites, which are a byte each here. */
-	assert_null(read_back(&back, &b, b.len - 2));
+	/* Those of earlier hefts end before the live bytes, or before the sites: each a byte here. */
+	assert_null(read_back(&back, &b, b.len - 1));
+	assert_int_equal(back.items[0].site, 12);
+	assert_int_equal(back.live_bytes, 0);
+	ledger_fini(&back);
+	assert_null(read_back(&back, &b, b.len - 3));
 	assert_int_equal(back.items[0].site, 0);
 	ledger_fini(&back);
 	/* Every shorter one is refused. */
 	for (size_t i = 0; i < b.len; i++) {
-		if (i == b.len - 2)
+		if (i == b.len - 1 || i == b.len - 3)
 			continue;
 		assert_non_null(read_back(&back, &b, i));
 		ledger_fini(&back);

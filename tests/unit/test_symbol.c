@@ -235,7 +235,7 @@ TEST(test_symbol_table_only)
 	expect_frame(0, "outer", NULL, 0, false);
 }
 
-/* In the order in which glibc's debug file has them: of two local names the first would count. */
+/* As glibc's debug files have them: the first of two local names counts. */
 TEST(test_internal_alias)
 {
 	shell_in(folder, "printf '.text\\n.type __GI___taker, @function\\n__GI___taker:\\n.type "
@@ -437,6 +437,8 @@ TEST(test_demangle)
 	assert_string_equal(symbol_demangle(pool, "_ZN2ns1fEi.part.0"), "ns::f(int)");
 	assert_string_equal(symbol_demangle(pool, ".cold"), ".cold");
 	assert_string_equal(symbol_demangle(pool, "fopen@@GLIBC_2.2.5"), "fopen");
+	assert_string_equal(symbol_demangle(pool, "__GI___clone3"), "__clone3");
+	assert_string_equal(symbol_demangle(pool, "__GI_"), "__GI_");
 	assert_string_equal(symbol_demangle(pool, "_Znot_mangled"), "_Znot_mangled");
 	assert_string_equal(symbol_demangle(pool, "_D8demangle4testFiZv"), "demangle.test(int)");
 	assert_string_equal(symbol_demangle(pool, "_D3std5stdio7writelnFAyaZv"),
