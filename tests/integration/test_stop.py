@@ -364,7 +364,8 @@ def test_ends_meanwhile(started, what):
     for i in range(max(10, STOPS // 2)):
         process = started("stop_storms.c", "ends", str(50 + 400 * i))
         done = drive(process.pid, what, 1000000)
-        assert "ended" in fails(done, "not found")
+        # In between its threads end one after the other: the first has no memory any more, and others still do.
+        assert done.returncode == 1 and re.match(rb"-6 .*ended|-8 .* or ends", done.stderr), done.stderr
         assert process.wait(timeout=60) == 5
 
 
