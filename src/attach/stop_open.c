@@ -22,8 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PF_EXITING 0x00000004u
 #define PF_KTHREAD 0x00200000u
 enum { CAPABILITY_SYS_PTRACE = 19 };
+enum { BEGIN_TRIES = 100, BEGIN_NAP_NS = 2000000 };
 #define CLOSE_WAIT_NS 1000000000ull
 #define THREAD_WAIT_NS 10000000000ull
 
@@ -198,6 +200,19 @@ pid_t stop_live_task(const struct stop *s)
 	return 0;
 }
 
+bool stop_ends(const struct stop *s)
+{
+	struct task_walk walk;
+	unsigned flags;
+	task_walk_begin(&walk, s);
+	for (pid_t tid; (tid = task_walk_next(&walk)) > 0;) {
+		char state = stop_task_state(s, tid, &flags);
+		if (state && state != 'Z' && state != 'X' && !(flags & PF_EXITING))
+			return false;
+	}
+	return true;
+}
+
 void stop_read_filters(struct stop *s)
 {
 	struct task_walk walk;
@@ -258,6 +273,11 @@ int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
 	result = !s->stack || !vector_reserve(&s->held, 256)
 			 ? heft_fail(err, HEFT_ENOMEM, "no memory")
 			 : arch_find_enter(s, err);
+	/* In the middle of exec its memory is new, and has nothing yet. */
+	for (int i = 0; result == HEFT_EBUSY && i < BEGIN_TRIES; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = BEGIN_NAP_NS}, NULL);
+		result = arch_find_enter(s, err);
+	}
 	if (!result)
 		frame_find_code(s);
 out:
