@@ -305,6 +305,25 @@ def test_killed_while_it_holds(started, policy):
     assert ends_well(process) > 0
 
 
+def scheduling(pid, change=None):
+    """sched_getattr, or sched_setattr: the slice of an ordinary process, in ns."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    room = ctypes.create_string_buffer(struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, 0, 0, change or 0, 0, 0), 48)
+    if change:
+        return libc.syscall(314, pid, room, 0)
+    assert libc.syscall(315, pid, room, 48, 0) == 0
+    return struct.unpack("=IIQiIQQQ", room.raw)[5]
+
+
+def test_a_slice_of_its_own_stays(started):
+    process = started("stop_storms.c", "stops")
+    if scheduling(process.pid, 700_000) or scheduling(process.pid) != 700_000:
+        pytest.skip("slices came with Linux 6.12")
+    drive_well(process.pid, "calls", STOPS)
+    assert scheduling(process.pid) == 700_000
+    assert ends_well(process) > 0
+
+
 @pytest.mark.parametrize("kind", ["loops", "signals"])
 def test_killed_while_it_calls(started, kind):
     """The frame of a signal handler brings a borrowed thread's registers back if heft is killed."""
