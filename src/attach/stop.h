@@ -49,7 +49,7 @@ int stop_rest(struct stop *s, struct heft_error *err);
 /* The borrowed thread calls a function without arguments that lies in its memory, on a stack that ends at `stack`,
  * with another thread pointer than its own (0: its own), as it may have none yet. `back`: STOP_BACK_BYTES of executable memory, which are written. If heft is killed meanwhile, the function ends all the
  * same, and the thread goes on where it was. The function must not wait, nor touch what is not there. */
-enum { STOP_BACK_BYTES = 48 };
+enum { STOP_BACK_BYTES = 56 };
 int stop_function(struct stop *s, uint64_t function, uint64_t stack, uint64_t thread_pointer,
 		  uint64_t back, int64_t *result, struct heft_error *err);
 /* The borrowed thread goes on as if nothing had been: registers, signal mask, interrupted call. */

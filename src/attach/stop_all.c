@@ -41,8 +41,8 @@ void stop_raise_priority(struct stop *s)
 	s->nice = getpriority(PRIO_PROCESS, 0);
 	s->raised = false;
 	if (s->policy != SCHED_OTHER && s->policy != SCHED_BATCH && s->policy != SCHED_IDLE)
-		return; /* it is real time already */
-	now.sched_priority = 1;
+		return;         /* it is real time already */
+	now.sched_priority = 2; /* a borrowed thread has 1 (stop_call.c) */
 	if (!sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &now)) {
 		s->raised = true;
 		return;

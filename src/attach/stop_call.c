@@ -9,6 +9,7 @@
 #include "hosted/monotonic.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,11 +35,45 @@ static struct held *borrowed(struct stop *s)
 	return s->borrowed ? held_find(s, s->borrowed) : NULL;
 }
 
+/* On a loaded machine a thread that was woken waits for a processor while others have their time, and it is woken several
+ * times for each call: that made up to half a second for a thread which computes. So it has a real-time priority
+ * meanwhile, where that is permitted. If we are killed, it gives that back itself (stop_frame_x86_64.c), so it has it only
+ * if the frame could be made. In a sandbox the call for that may be forbidden. */
+static void plan_hurry(struct stop *s, const struct held *h)
+{
+	const int policy = s->has_filter ? -1 : sched_getscheduler(h->tid);
+	const bool ordinary = policy == SCHED_OTHER || policy == SCHED_BATCH ||
+			      policy == SCHED_IDLE;
+	s->hurry.tid = 0;
+	s->hurry.policy = ordinary ? policy : -1;
+}
+
+static void hurry(struct stop *s, const struct held *h)
+{
+	const struct sched_param least = {.sched_priority = 1}; /* ours is higher */
+	if (s->hurry.policy >= 0 && s->frame.at && !sched_setscheduler(h->tid, SCHED_FIFO, &least))
+		s->hurry.tid = h->tid;
+}
+
+static void hurry_no_more(struct stop *s)
+{
+	const struct sched_param none = {0};
+	if (s->hurry.tid)
+		sched_setscheduler(s->hurry.tid, s->hurry.policy, &none);
+	s->hurry.tid = 0;
+}
+
+static void let_go(struct stop *s)
+{
+	hurry_no_more(s);
+	stop_restore_priority(s);
+}
+
 static int lost(struct stop *s, struct heft_error *err)
 {
 	s->borrowed = 0;
 	if (!s->all)
-		stop_restore_priority(s);
+		let_go(s);
 	return stop_ended(s, err);
 }
 
@@ -108,6 +143,7 @@ static int take(struct stop *s, struct held *h, struct heft_error *err)
 	const uint64_t none_through = ~0ull;
 	if (ptrace(PTRACE_GETSIGMASK, h->tid, sizeof s->mask, &s->mask))
 		return vanished(s, h, err);
+	plan_hurry(s, h);
 	frame_make(s, h);
 	/* From the moment its mask is changed, the frame must be what it meets if we are killed. */
 	if ((s->frame.at && !arch_set_call(s, h, SYS_getpid, (uint64_t[6]){0})) ||
@@ -115,6 +151,8 @@ static int take(struct stop *s, struct held *h, struct heft_error *err)
 		return vanished(s, h, err);
 	s->borrowed = h->tid;
 	s->called = false;
+	if (!s->all)
+		hurry(s, h);
 	return 0;
 }
 
@@ -234,7 +272,7 @@ int stop_borrow(struct stop *s, struct heft_error *err)
 	if (result == 1)
 		result = heft_fail(err, HEFT_EBUSY, "no thread of process %d has stopped", s->pid);
 	if (!s->all && result)
-		stop_restore_priority(s);
+		let_go(s);
 	if (!s->all)
 		held_settle(s, 0);
 	return result;
@@ -344,15 +382,17 @@ int stop_return(struct stop *s, struct heft_error *err)
 	if (!h)
 		return heft_fail(err, HEFT_EUSAGE, "no thread is borrowed");
 	/* The registers come last: until then the frame holds. */
-	if ((s->called && !to_event_stop(s, h, true)) ||
-	    ptrace(PTRACE_SETSIGMASK, h->tid, sizeof s->mask, &s->mask) || !arch_restore(s, h))
+	const bool stopped = !s->called || to_event_stop(s, h, true);
+	hurry_no_more(s);
+	if (!stopped || ptrace(PTRACE_SETSIGMASK, h->tid, sizeof s->mask, &s->mask) ||
+	    !arch_restore(s, h))
 		return lost(s, err);
 	s->borrowed = 0;
 	h->signal = 0;
 	if (!s->all) {
 		held_release(h);
 		stop_note_pause(s, s->ran_ns);
-		stop_restore_priority(s);
+		let_go(s);
 		held_settle(s, monotonic_ns() + BORROW_NS);
 	}
 	return 0;

@@ -235,53 +235,108 @@ static void fill(const struct stop *s, struct signal_frame *f, uint64_t return_t
 	};
 }
 
+/* Another frame comes first if the thread is to give up its priority. Its end makes that call, after which the thread comes
+ * to the frame at `next`. */
+struct calming_frame {
+	struct signal_frame frame;
+	uint64_t parameter; /* of the call: struct sched_param, 0 */
+};
+
+static void fill_calming(const struct stop *s, struct calming_frame *c, uint64_t next,
+			 uint64_t parameter_at)
+{
+	*c = (struct calming_frame){0};
+	fill(s, &c->frame, s->frame.end_handler, 0);
+	c->frame.mask = ~0ull;
+	c->frame.context.ip = s->frame.call_return;
+	c->frame.context.sp = next;
+	c->frame.context.flags &= ~0x500ull; /* as in arch_set_call */
+	c->frame.context.ax = SYS_sched_setscheduler;
+	c->frame.context.di = 0; /* itself */
+	c->frame.context.si = (unsigned)s->hurry.policy;
+	c->frame.context.dx = parameter_at;
+}
+
 void frame_make(struct stop *s, struct held *h)
 {
 	uint8_t state[STATE_MOST];
 	struct signal_frame frame;
+	struct calming_frame calming;
 	s->frame.at = 0;
 	size_t bytes = code_is_there(s) && !has_shadow_stack(h) ? read_state(h, state) : 0;
 	if (!bytes)
 		return;
 	uint64_t state_at = (s->registers.rsp - RED_ZONE - bytes) & ~63ull;
-	uint64_t at = (state_at - sizeof frame) & ~15ull;
-	if (!is_one_stack(s, h, at))
+	uint64_t at = (state_at - sizeof frame) & ~15ull, first_at = at;
+	if (s->hurry.policy >= 0)
+		first_at = (at - sizeof calming) & ~15ull;
+	if (!is_one_stack(s, h, first_at))
 		return;
 	fill(s, &frame, s->frame.end_handler, state_at);
-	struct iovec from[] = {{&frame, sizeof frame}, {state, bytes}};
-	struct iovec to[] = {{(void *)at, sizeof frame}, {(void *)state_at, bytes}};
-	if (process_vm_writev(h->tid, from, 2, to, 2, 0) == (ssize_t)(sizeof frame + bytes))
-		s->frame.at = at;
+	fill_calming(s, &calming, at, first_at + offsetof(struct calming_frame, parameter));
+	const size_t first_bytes = first_at < at ? sizeof calming : 0;
+	struct iovec from[] = {{&calming, first_bytes}, {&frame, sizeof frame}, {state, bytes}};
+	struct iovec to[] = {{(void *)first_at, first_bytes},
+			     {(void *)at, sizeof frame},
+			     {(void *)state_at, bytes}};
+	if (process_vm_writev(h->tid, from, 3, to, 3, 0) ==
+	    (ssize_t)(first_bytes + sizeof frame + bytes))
+		s->frame.at = first_at;
 }
 
 /* ---- for a function */
 
-/* mov %rax, %rbx (the result); gettid; tkill(it, SIGNAL); rt_sigreturn; and a trap, where nobody comes */
+/* mov %rax, %rbx (the result); gettid; tkill(it, SIGNAL) */
 static const uint8_t way_back[] = {
 	0x48, 0x89, 0xc3,                   /* mov %rax, %rbx */
 	0xb8, 186,  0,    0, 0, 0x0f, 0x05, /* mov $gettid, %eax; syscall */
 	0x89, 0xc7, 0xbe, 0, 0, 0,    0,    /* mov %eax, %edi; mov $SIGNAL, %esi */
 	0xb8, 200,  0,    0, 0, 0x0f, 0x05, /* mov $tkill, %eax; syscall */
-	0xb8, 15,   0,    0, 0, 0x0f, 0x05, /* mov $rt_sigreturn, %eax; syscall */
-	0xcc,                               /* int3 */
 };
-enum { WAY_SIGNAL_AT = 13, WAY_TOLD_AT = 24 };
-_Static_assert(sizeof way_back <= STOP_BACK_BYTES, "the way back fits");
+/* If it has a priority of ours: sched_setscheduler(0, POLICY, &0) */
+static const uint8_t way_calm[] = {
+	0x6a, 0,    0x48, 0x89, 0xe2,             /* push $0; mov %rsp, %rdx */
+	0x31, 0xff, 0x6a, 0,    0x5e,             /* xor %edi, %edi; push $POLICY; pop %rsi */
+	0xb8, 144,  0,    0,    0,    0x0f, 0x05, /* mov $sched_setscheduler, %eax; syscall */
+	0x59,                                     /* pop %rcx */
+};
+/* rt_sigreturn; and a trap, where nobody comes */
+static const uint8_t way_end[] = {
+	0xb8, 15, 0, 0, 0, 0x0f, 0x05, /* mov $rt_sigreturn, %eax; syscall */
+	0xcc,                          /* int3 */
+};
+enum { WAY_SIGNAL_AT = 13, WAY_TOLD_AT = sizeof way_back, WAY_POLICY_AT = 8 };
+enum { WAY_BYTES = sizeof way_back + sizeof way_calm + sizeof way_end };
+_Static_assert((int)WAY_BYTES <= (int)STOP_BACK_BYTES, "the way back fits");
+
+static size_t make_way(const struct stop *s, int signal, uint8_t code[WAY_BYTES])
+{
+	uint8_t *at = code;
+	memcpy(at, way_back, sizeof way_back);
+	at[WAY_SIGNAL_AT] = (uint8_t)signal;
+	at += sizeof way_back;
+	if (s->hurry.tid) {
+		memcpy(at, way_calm, sizeof way_calm);
+		at[WAY_POLICY_AT] = (uint8_t)s->hurry.policy;
+		at += sizeof way_calm;
+	}
+	memcpy(at, way_end, sizeof way_end);
+	return (size_t)(at - code) + sizeof way_end;
+}
 
 int frame_for_function(struct stop *s, struct held *h, uint64_t stack, uint64_t back,
 		       struct frame_way *way, struct heft_error *err)
 {
-	uint8_t state[STATE_MOST], code[sizeof way_back];
+	uint8_t state[STATE_MOST], code[WAY_BYTES];
 	struct signal_frame frame;
 	size_t bytes = has_shadow_stack(h) ? 0 : read_state(h, state);
 	uint64_t state_at = (stack - bytes) & ~63ull;
-	memcpy(code, way_back, sizeof code);
-	code[WAY_SIGNAL_AT] = (uint8_t)way->signal;
+	const size_t code_bytes = make_way(s, way->signal, code);
 	/* As after a call: the stack is 8 bytes off a multiple of 16. */
 	way->stack = ((state_at - sizeof frame) & ~15ull) - 8;
 	way->told = back + WAY_TOLD_AT;
 	fill(s, &frame, back, bytes ? state_at : 0);
-	int rc = stop_write(s, back, code, sizeof code, err);
+	int rc = stop_write(s, back, code, code_bytes, err);
 	if (!rc && bytes)
 		rc = stop_write(s, state_at, state, bytes, err);
 	if (!rc)

@@ -56,6 +56,10 @@ struct stop {
 	bool called;    /* it has made a call */
 	uint64_t enter; /* an instruction in its memory that makes a system call */
 	struct stop_frame frame;
+	struct {
+		int policy; /* its own, which is given back; -1: it keeps that */
+		pid_t tid;  /* 0: it has it */
+	} hurry;
 	struct user_regs_struct registers;
 	uint64_t mask;
 
@@ -101,8 +105,8 @@ struct task_walk {
 /* A thread that has not ended; 0: there is none. The first thread may have, while others go on: it has no
  * memory any more then. */
 pid_t stop_live_task(const struct stop *s);
-/* Whether it still has memory: who ends has none, and the kernel lets nobody look inside. */
-bool stop_has_memory(const struct stop *s);
+/* Whether each of its threads has ended, or is about to and has no memory any more. */
+bool stop_ends(const struct stop *s);
 /* Sees whether a thread is in a sandbox. Before a thread is stopped: it decides how its call is restarted. */
 void stop_read_filters(struct stop *s);
 void task_walk_begin(struct task_walk *w, const struct stop *s);

@@ -22,8 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PF_EXITING 0x00000004u
 #define PF_KTHREAD 0x00200000u
 enum { CAPABILITY_SYS_PTRACE = 19 };
+enum { BEGIN_TRIES = 100, BEGIN_NAP_NS = 2000000 };
 #define CLOSE_WAIT_NS 1000000000ull
 #define THREAD_WAIT_NS 10000000000ull
 
@@ -198,12 +200,17 @@ pid_t stop_live_task(const struct stop *s)
 	return 0;
 }
 
-bool stop_has_memory(const struct stop *s)
+bool stop_ends(const struct stop *s)
 {
-	char status[4096];
-	const pid_t tid = stop_live_task(s);
-	return tid && stop_task_file(s, tid, "status", status, sizeof status) &&
-	       stop_status_field(status, "VmSize") > 0;
+	struct task_walk walk;
+	unsigned flags;
+	task_walk_begin(&walk, s);
+	for (pid_t tid; (tid = task_walk_next(&walk)) > 0;) {
+		char state = stop_task_state(s, tid, &flags);
+		if (state && state != 'Z' && state != 'X' && !(flags & PF_EXITING))
+			return false;
+	}
+	return true;
 }
 
 void stop_read_filters(struct stop *s)
@@ -257,7 +264,7 @@ int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
 	s->mem = open_memory(s);
 	if (s->mem < 0) {
 		const int why = errno;
-		const bool is_gone = !stop_has_memory(s);
+		const bool is_gone = stop_ends(s);
 		errno = why;
 		result = is_gone                             ? stop_ended(s, err)
 			 : errno == EACCES || errno == EPERM ? refused(pid, status, err)
@@ -270,6 +277,11 @@ int stop_open(struct stop **out, pid_t pid, struct heft_error *err)
 	result = !s->stack || !vector_reserve(&s->held, 256)
 			 ? heft_fail(err, HEFT_ENOMEM, "no memory")
 			 : arch_find_enter(s, err);
+	/* In the middle of exec its memory is new, and has nothing yet. */
+	for (int i = 0; result == HEFT_EBUSY && i < BEGIN_TRIES; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = BEGIN_NAP_NS}, NULL);
+		result = arch_find_enter(s, err);
+	}
 	if (!result)
 		frame_find_code(s);
 out:

@@ -217,7 +217,7 @@ int arch_find_enter(struct stop *s, struct heft_error *err)
 		if (found)
 			return 0;
 	}
-	if (s->ended || !stop_has_memory(s))
+	if (s->ended || stop_ends(s))
 		return stop_ended(s, err);
 	return heft_fail(err, HEFT_EBUSY,
 			 "process %d has no instruction in its memory that makes a system call: it "

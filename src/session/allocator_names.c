@@ -140,16 +140,43 @@ static bool matches(const struct rule *r, const char *name, size_t length)
 	return false;
 }
 
-/* Nearly all symbols are told by one letter at an end: programs have hundreds of thousands. */
+/* How names end that END rules are about */
+static bool may_end(const char *name, size_t length)
+{
+	static const char ends[][2] = {{'i', 'b'}, {'r', 'd'}, {'o', 'c'}, {'c', 'x'},
+				       {'e', 'e'}, {'p', 'l'}, {'m', 'p'}};
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (!memcmp(name + length - 2, ends[i], 2))
+			return true;
+	return false;
+}
+
+/* How those of C++ begin that BEGIN rules are about, behind "_ZN"; and INSIDE rules */
+static bool may_be_mangled(const char *name, size_t length)
+{
+	static const char begins[][2] = {
+		{'8', 't'}, {'8', 's'}, {'5', 's'}, {'1', '5'}, {'7', 'b'}};
+	static const char inside[] = "8dlmalloc8";
+	for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+		if (name[2] == 'N' && !memcmp(name + 3, begins[i], 2))
+			return true;
+	return memmem(name, length, inside, sizeof inside - 1);
+}
+
+/* Nearly all symbols are told by a letter or two: programs have hundreds of thousands, and the recorder looks at them
+ * while it records. A unit test holds every rule against this. */
 static bool may_matter(const char *name, size_t length)
 {
-	static const char first[] = "mtTrsHxp", last[] = "bldxcep";
+	static const char first[] = "mtTrsHxp";
 	if (length < 6)
 		return false;
-	if (name[0] == '_')
-		return name[1] == 'm' || name[1] == 'Z' || name[1] == 'R' || name[1] == 'r' ||
-		       name[1] == 'j' || strchr(last, name[length - 1]);
-	return strchr(first, name[0]) || strchr(last, name[length - 1]);
+	if (may_end(name, length))
+		return true;
+	if (name[0] != '_')
+		return strchr(first, name[0]);
+	if (name[1] == 'Z')
+		return may_be_mangled(name, length);
+	return name[1] == 'm' || name[1] == 'R' || name[1] == 'r' || name[1] == 'j';
 }
 
 void allocator_names_see(struct allocator_names *n, const char *name, size_t length)

@@ -277,14 +277,50 @@ def test_already_traced(started):
     assert ends_well(process) > 0
 
 
-def test_killed_while_it_holds(started):
-    """The kernel lets go of a thread whose tracer is killed. Nothing was called in it, so it is as it was."""
-    process = started("stop_storms.c", "loops")
-    holder = start([DRIVER, process.pid, "hold"], stdin=subprocess.PIPE)
-    assert holder.stdout.readline() == b"holds\n"
-    end(holder)
-    wait_until(lambda: is_untraced(process.pid), what="let go")
+def policies(pid):
+    """How its threads are scheduled."""
+    return {os.sched_getscheduler(int(tid)) for tid in os.listdir(f"/proc/{pid}/task")}
+
+
+def may_hurry():
+    """Whether we may give a real-time priority."""
+    return run(["chrt", "-f", "1", "true"]).returncode == 0
+
+
+@pytest.mark.parametrize("policy", [os.SCHED_OTHER, os.SCHED_BATCH])
+def test_killed_while_it_holds(started, policy):
+    """The kernel lets go of a thread whose tracer is killed. Nothing was called in it, so it is as it was. While it is held
+    it has a real-time priority, which it gives back itself."""
+    process = started("stop_storms.c", "loops",
+                      preexec_fn=lambda: os.sched_setscheduler(0, policy, os.sched_param(0)))
+    for _ in range(10):
+        holder = start([DRIVER, process.pid, "hold"], stdin=subprocess.PIPE)
+        assert holder.stdout.readline() == b"holds\n"
+        if may_hurry():
+            assert policies(process.pid) == {policy, os.SCHED_FIFO}
+        end(holder)
+        wait_until(lambda: is_untraced(process.pid), what="let go")
+        wait_until(lambda: policies(process.pid) == {policy}, what="its own priority")
     drive_well(process.pid, "both", STOPS)
+    assert ends_well(process) > 0
+
+
+def scheduling(pid, change=None):
+    """sched_getattr, or sched_setattr: the slice of an ordinary process, in ns."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    room = ctypes.create_string_buffer(struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, 0, 0, change or 0, 0, 0), 48)
+    if change:
+        return libc.syscall(314, pid, room, 0)
+    assert libc.syscall(315, pid, room, 48, 0) == 0
+    return struct.unpack("=IIQiIQQQ", room.raw)[5]
+
+
+def test_a_slice_of_its_own_stays(started):
+    process = started("stop_storms.c", "stops")
+    if scheduling(process.pid, 700_000) or scheduling(process.pid) != 700_000:
+        pytest.skip("slices came with Linux 6.12")
+    drive_well(process.pid, "calls", STOPS)
+    assert scheduling(process.pid) == 700_000
     assert ends_well(process) > 0
 
 
@@ -298,6 +334,7 @@ def test_killed_while_it_calls(started, kind):
         end(driver)
         assert process.poll() is None, process.stderr.read()
     wait_until(lambda: is_untraced(process.pid), what="let go")
+    wait_until(lambda: policies(process.pid) == {os.SCHED_OTHER}, what="its own priority")
     assert kind == "loops" or process.stdout.readline() == b"signalled\n", process.stderr.read()
     assert ends_well(process) > 0
 

@@ -106,6 +106,14 @@ def check_code(pid):
                             f"{there[at:at + 16].hex()} instead of {meant[at:at + 16].hex()}")
 
 
+def is_ordinary(tid):
+    """Or it has ended."""
+    try:
+        return os.sched_getscheduler(tid) not in (os.SCHED_FIFO, os.SCHED_RR)
+    except OSError:
+        return True
+
+
 def check_left(pid):
     """Nothing of heft is in the process, and nobody holds a thread of it."""
     for m in maps_of(pid):
@@ -120,6 +128,7 @@ def check_left(pid):
             continue
         must(re.search(r"^TracerPid:\t0$", status, re.M), f"thread {path.name} is traced")
         must(not re.search(r"^State:\t[tT]", status, re.M), f"thread {path.name} stands still")
+        must(is_ordinary(int(path.name)), f"thread {path.name} has a real-time priority")
 
 
 def family_of(pid):
