@@ -63,6 +63,23 @@ static void know(struct recordings *r, const char *name, const struct stat *st)
 		free(copy); /* then it does not count */
 }
 
+/* Whoever could replace files in it would be given others' recordings, and could make root write elsewhere. */
+static int check_owner(const char *dir, int folder, struct heft_error *err)
+{
+	struct stat st;
+	if (fstat(folder, &st) || (st.st_uid != geteuid() && st.st_uid != 0))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "the folder for recordings %s belongs to another user\n"
+				 "--output-dir names another one.",
+				 dir);
+	if (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "others may remove recordings from the folder %s\n"
+				 "chmod +t %s lets everybody remove only their own.",
+				 dir, dir);
+	return 0;
+}
+
 int recordings_open(struct recordings *r, const char *dir, uint64_t quota_bytes,
 		    struct heft_error *err)
 {
@@ -70,10 +87,14 @@ int recordings_open(struct recordings *r, const char *dir, uint64_t quota_bytes,
 	memset(r, 0, sizeof *r);
 	r->dir = dir;
 	r->quota_bytes = quota_bytes;
-	int folder = open_folder(r);
-	DIR *list = folder < 0 ? NULL : fdopendir(folder);
+	int folder = open_folder(r), rc = folder < 0 ? 0 : check_owner(dir, folder, err);
+	DIR *list = folder < 0 || rc ? NULL : fdopendir(folder);
+	if (!list && !rc)
+		rc = heft_fail_errno(err, "cannot open the folder for recordings %s", dir);
 	if (!list)
-		return heft_fail_errno(err, "cannot open the folder for recordings %s", dir);
+		close_folder(folder);
+	if (rc)
+		return rc;
 	while ((e = readdir(list))) {
 		struct stat st;
 		if (strncmp(e->d_name, BEGUN, sizeof BEGUN - 1) == 0)

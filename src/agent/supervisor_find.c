@@ -172,6 +172,19 @@ static void end_image_before(struct supervisor *a, const struct supervised *c)
 	}
 }
 
+static void say_no_worker(struct supervisor *a, uid_t uid)
+{
+	struct share *s = share_of(a, uid);
+	uint64_t now = monotonic_ns();
+	if (!s || (s->said_ns && now - s->said_ns <= SAY_AGAIN_NS))
+		return;
+	supervisor_say(a,
+		       "there is no worker for programs of user %u: %u are there already, for as "
+		       "many users; its programs are not profiled",
+		       uid, a->workers.count);
+	s->said_ns = now;
+}
+
 /* Takes c over. False: there is no place. */
 static bool take(struct supervisor *a, struct supervised *c)
 {
@@ -179,6 +192,8 @@ static bool take(struct supervisor *a, struct supervised *c)
 	struct share *share = share_of(a, c->file.uid);
 	c->seat = workers_seat(&a->workers, &who);
 	if (!c->seat || !share || !array_reserve(a->list, a->count, a->capacity, 1)) {
+		if (!c->seat)
+			say_no_worker(a, c->file.uid);
 		supervised_free(c); /* its file stays, and another look will come */
 		return false;
 	}

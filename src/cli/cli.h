@@ -172,6 +172,13 @@ int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
 void cli_putf(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "heft: " and a text on stderr, for functions that report by a callback. */
 void cli_say(const char *text);
+/* The same as a line to print, to free(). NULL: no memory. */
+char *cli_message(const char *text);
+/* cli_say of a recorder, which waits for nobody: what standard error does not take now is kept (say_soon.c). One thread
+ * may call these two. */
+void cli_say_soon(const char *text);
+/* At the end: writes what was kept, and waits for that. */
+void cli_say_kept(void);
 /* "heft: ..." on stderr. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a hosted error the same way, and what can be done about it (its further lines). */

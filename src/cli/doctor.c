@@ -132,7 +132,10 @@ static void print_text(const struct doctor *d)
 		const struct check *c = &d->checks.items[i];
 		print_verdict(d, c->verdict);
 		printf("%-*s  ", (int)names, c->name);
-		words_print_message(stdout, c->text, indent, indent);
+		if (strchr(c->text, '\n')) /* of a name: the text itself is one line */
+			words_print(stdout, c->text, SIZE_MAX);
+		else
+			words_print_message(stdout, c->text, indent, indent);
 		if (*c->way_out) {
 			printf("\n%*s", (int)indent, "");
 			words_print_wrapped(stdout, c->way_out, indent,

@@ -87,8 +87,8 @@ void cli_putf(FILE *out, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Prints "PREFIX: text" and wraps it, all at once: standard error has no buffer of its own. */
-static void put_message(const char *prefix, const char *text)
+/* "PREFIX: text", wrapped */
+static char *message_of(const char *prefix, const char *text)
 {
 	char *lines = NULL;
 	size_t size = 0, used = strlen(prefix);
@@ -100,8 +100,21 @@ static void put_message(const char *prefix, const char *text)
 		putc('\n', out);
 		fclose(out);
 	}
+	return lines;
+}
+
+char *cli_message(const char *text)
+{
+	return message_of("heft: ", text);
+}
+
+/* All at once: standard error has no buffer of its own. */
+static void put_message(const char *prefix, const char *text)
+{
+	char *lines = message_of(prefix, text);
+
 	if (lines)
-		fwrite(lines, 1, size, stderr);
+		fwrite(lines, 1, strlen(lines), stderr);
 	free(lines);
 }
 

@@ -212,6 +212,7 @@ static void report_and_linger(void *ctx, struct recorder_result *result)
 {
 	struct record_verb *r = ctx;
 	char place[600];
+	cli_say_kept();
 	report_end(r, result);
 	if (r->quiet)
 		return;
@@ -256,7 +257,7 @@ int record_verb_run(struct record_verb *r, struct recorder_result *result, struc
 	int rc = live_server_init(&r->server, &r->serve, err);
 	r->server.source.recording = result->path;
 	if (!r->quiet)
-		r->o.say = cli_say;
+		r->o.say = cli_say_soon;
 	if (r->o.limit_bytes && r->o.limit_bytes < SMALLEST_LIMIT) {
 		r->o.limit_bytes = SMALLEST_LIMIT;
 		if (!r->quiet)
@@ -276,6 +277,7 @@ int record_verb_run(struct record_verb *r, struct recorder_result *result, struc
 	r->o.answer_ctx = &r->server.source;
 	if (!rc)
 		rc = recorder_run(&r->o, result, err);
+	cli_say_kept();
 	if (!rc)
 		report_end(r, result);
 	recorder_result_fini(result);

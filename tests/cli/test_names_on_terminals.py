@@ -143,3 +143,12 @@ def test_run_v_shows_a_name_in_one_line(folder):
     check(done)
     assert b"recording process" in done.stderr
     assert not any(line.strip().startswith(b"lines") for line in done.stderr.split(b"\n")), done.stderr
+
+
+@pytest.mark.parametrize("what", ["command", "pid"])
+def test_doctor_shows_a_name_in_one_line(running, what):
+    name = running.args[0] if what == "command" else str(running.pid)
+    done = subprocess.run([harness.HEFT, "doctor", name], capture_output=True, timeout=60, check=False)
+    check(done)
+    assert b"\\x0alines" in done.stdout, done.stdout
+    assert not any(line.strip().startswith(b"lines") for line in done.stdout.split(b"\n")), done.stdout

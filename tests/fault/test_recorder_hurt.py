@@ -131,6 +131,43 @@ def test_recorder_stopped(churn, expected, tmp_path):
     assert re.search(rb"pid \d+: %d events are missing, from \d" % totals["dropped"], text.stdout), text.stdout
 
 
+def test_nobody_reads_what_heft_says(churn, expected, tmp_path):
+    """Standard error is a pipe to somebody who does not read for now, as a pager: nothing is lost, neither of the
+    recording nor of the words. -v says a line for each process."""
+    path, where = tmp_path / "r.heft", tmp_path / "progress"
+    rounds = 3_000_000
+    mine, theirs = os.pipe()
+    script = "while [ ! -e go ]; do sleep 0.05; done; /bin/true; /bin/true; exec \"$@\""
+    heft = start([HEFT, "run", "-v", "-o", path, "--", "sh", "-c", script, "sh", churn, rounds, where],
+                 stderr=theirs, cwd=tmp_path)
+    try:
+        words = os.read(mine, 1 << 16)
+        while b"recording process" not in words:
+            words += os.read(mine, 1 << 16)
+        os.set_blocking(theirs, False)
+        filled = 0
+        try:
+            while True:
+                filled += os.write(theirs, b"x" * 512)
+        except BlockingIOError:
+            os.set_blocking(theirs, True)
+        os.close(theirs)
+        (tmp_path / "go").touch()
+        out = heft.stdout.read(len(expected(rounds)))  # the program ends by itself; heft waits to be read
+        rest = b""
+        while piece := os.read(mine, 1 << 16):
+            rest += piece
+        heft.communicate(timeout=TIME_LIMIT)
+    finally:
+        end_group(heft)
+        os.close(mine)
+    assert heft.returncode == 21 and out == expected(rounds)
+    words += rest.replace(b"x" * filled, b"")
+    assert len(re.findall(rb"^heft: recording process \d+ \((/bin/|/usr/bin/)?true\)", words, re.M)) == 2, words
+    totals, made = report(path)["totals"], numbers_of(expected(rounds))
+    assert totals["dropped"] == 0 and totals["allocations"] > made["allocations"]
+
+
 def test_recorder_stopped_for_a_moment(churn, expected, tmp_path):
     """Shorter than the second that is granted: nothing is lost."""
     path, where, output = tmp_path / "r.heft", tmp_path / "progress", tmp_path / "output"

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from harness import run, start
-from live_harness import Service, session_env
+from harness import run, start, wait_until
+from live_harness import Service, fetch, session_env
 from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, name, owner,  # noqa: F401
                        service_program, shared_agent, status_of)
 
@@ -311,3 +311,16 @@ def test_one_user_does_not_take_all_differences(shared_agent):
         takes.kill()
         takes.communicate()
     end_all(honest, stranger)
+
+
+def test_more_users_than_workers(shared_agent):
+    """62 users have a worker. Who comes then is refused, and the agent says so: whose programs, in the log and in a metric."""
+    agent = shared_agent
+    crowd = [agent.service_of(300000 + i) for i in range(62)]
+    wait_until(lambda: len(children(agent, "heft-worker")) == 62, what="62 workers")
+    honest = agent.service_of(HONEST)
+    honest.do(f"keep 7 {BLOCK}")
+    agent.wait_for_log(rf"there is no worker for programs of user {HONEST}: 62 are there already")
+    metrics = agent.url.replace("/debug/pprof/", "/metrics")
+    wait_until(lambda: b"\nheft_agent_refused_processes 1\n" in fetch(metrics)[1], what="the metric")
+    end_all(honest, *crowd)

@@ -546,6 +546,22 @@ def test_a_directory_of_another_user_is_refused(tmp_path):
     assert done.returncode == 1 and b"belongs to another user" in done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+@pytest.mark.parametrize("owner, mode, refused", [(65534, 0o755, True), (0, 0o777, True), (0, 0o1777, False)])
+def test_a_folder_for_recordings_that_others_can_change_is_refused(tmp_path, owner, mode, refused):
+    """Its owner could put a link in its place, and root would write where that leads."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    os.chown(folder, owner, owner)
+    folder.chmod(mode)
+    agent = start([HEFT, "agent", "--dir", tmp_path / "sessions", "--output-dir", folder, "--listen", "127.0.0.1:0"])
+    said = next((line for line in agent.stderr if any(w in line for w in (b"serving", b"belongs to", b"remove"))), b"")
+    if b"serving" in said:
+        agent.terminate()
+    agent.communicate(timeout=60)
+    assert (agent.returncode, b"serving" in said) == ((1, False) if refused else (0, True)), said
+
+
 @pytest.mark.parametrize("mode, refused", [(0o777, True), (0o770, True), (0o1777, False), (0o755, False)])
 def test_a_directory_from_which_others_may_remove_files(tmp_path, mode, refused):
     folder = tmp_path / "sessions"
