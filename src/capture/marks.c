@@ -8,6 +8,7 @@
 #define HEFT_INSIDE
 #include "capture/marks.h"
 #include "capture/hotpath.h"
+#include "capture/own_memory.h"
 #include "capture/program_texts.h"
 #include "capture/sample.h"
 #include "heft.h"
@@ -83,6 +84,8 @@ static void follow(const void *p)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 		if (fresh && !atomic_compare_exchange_strong(&followed, &none, fresh))
 			sys_munmap(fresh, BUCKETS * BUCKET * sizeof *fresh);
+		else if (fresh)
+			heft_list_own(heft_own_header(), fresh, BUCKETS * BUCKET * sizeof *fresh);
 		if (fresh)
 			atomic_fetch_or(&heft_unusual.arena_used, HEFT_UNUSUAL_FOLLOWS);
 	}

@@ -16,6 +16,7 @@
 #include "capture/count.h"
 #include "capture/inside.h"
 #include "capture/map_calls.h"
+#include "capture/own_memory.h"
 #include "capture/sample.h"
 #include "capture/settings.h"
 
@@ -273,14 +274,39 @@ static void lose_child(int rc)
 	 1ull << SYS_DO_PRLIMIT | 1ull << SYS_DO_MMAP | 1ull << SYS_DO_MREMAP |                    \
 	 1ull << SYS_DO_GETPID)
 
+/* What heft has mapped in the parent is in its forked child, too. The child's file takes the place of the parent's, which
+ * has the list. */
+static struct heft_inherited {
+	uint64_t at, bytes;
+} inherited[WIRE_OWNS];
+
+static void keep_parents_own(void)
+{
+	struct wire_header *h = wire_session_at(heft_mapped).header;
+	for (unsigned i = 0; i < WIRE_OWNS; i++) {
+		inherited[i].at = atomic_load(&h->own[i].at);
+		inherited[i].bytes = atomic_load(&h->own[i].bytes);
+	}
+}
+
+static void list_own(struct heft_process *p, int forked)
+{
+	struct wire_header *h = p->session.header;
+	heft_list_own(h, p, sizeof *p);
+	for (unsigned i = 0; forked && i < WIRE_OWNS; i++)
+		if (inherited[i].at && inherited[i].at != (uint64_t)p)
+			heft_list_own(h, (const void *)inherited[i].at, inherited[i].bytes);
+}
+
 static int open_session(struct heft_process *p)
 {
 	int pid = sys_getpid();
 	int forked = last_pid && last_pid != pid;
 	if (!heft_settings.session_dir[0] || (forked && heft_settings.follow_none))
 		return -1;
-	if (forked && heft_mapped &&
-	    heft_settings.sample_bytes) /* the mapping is still its parent's */
+	if (forked && heft_mapped) /* the mapping is still its parent's */
+		keep_parents_own();
+	if (forked && heft_mapped && heft_settings.sample_bytes)
 		inherit_switch(heft_mapped);
 	if (atomic_load(&sys_forbidden) & NEEDED_TO_OPEN) {
 		lose_child(-EPERM);
@@ -304,6 +330,7 @@ static int open_session(struct heft_process *p)
 	}
 	p->session = wire_session_at(heft_mapped);
 	fill(&p->session, pid, forked, now);
+	list_own(p, forked);
 	atomic_store(&p->break_seen, heft_break_now());
 	last_pid = pid;
 	sys_membarrier(1 << 2); /* REGISTER_GLOBAL_EXPEDITED: see record/drain.c, the watermark */

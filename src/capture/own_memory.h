@@ -4,20 +4,24 @@
 
 #include "capture/inside.h"
 
+/* Says where it is. Else a ledger would take it for the program's, and what heft knows about blocks would lead to them. */
+static inline void heft_list_own(struct wire_header *h, const void *at, uint64_t bytes)
+{
+	for (unsigned i = 0; h && i < WIRE_OWNS; i++) {
+		uint64_t empty = 0;
+		if (atomic_compare_exchange_strong(&h->own[i].at, &empty, (uint64_t)at)) {
+			atomic_store(&h->own[i].bytes, bytes);
+			break;
+		}
+	}
+}
 /* heft has mapped memory for itself, or given it back: the outside subtracts it from the program's. */
 static inline void heft_mapped_own(void *at, size_t bytes)
 {
 	struct heft_process *p = heft_process;
 	if (p && p->session.header) {
-		struct wire_header *h = p->session.header;
-		atomic_fetch_add(&h->own_bytes, (uint64_t)bytes);
-		for (unsigned i = 0; i < WIRE_OWNS; i++) {
-			uint64_t empty = 0;
-			if (atomic_compare_exchange_strong(&h->own[i].at, &empty, (uint64_t)at)) {
-				atomic_store(&h->own[i].bytes, (uint64_t)bytes);
-				break;
-			}
-		}
+		atomic_fetch_add(&p->session.header->own_bytes, (uint64_t)bytes);
+		heft_list_own(p->session.header, at, bytes);
 	}
 	heft_around_mapped(at, bytes);
 }

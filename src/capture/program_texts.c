@@ -1,6 +1,7 @@
 /* Names of the program. A table in private memory has each of them once; it only grows. The outside learns a name from an
  * entry of the module log, written before the first record that has its number. A forked child has the table, but a log
  * of its own: names are written there again. */
+#include "capture/own_memory.h"
 #include "capture/program_texts.h"
 
 #include <string.h>
@@ -30,8 +31,12 @@ static struct names *table(void)
 		return t;
 	struct names *fresh = sys_mmap(NULL, sizeof *fresh, PROT_READ | PROT_WRITE,
 				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-	if (!fresh || atomic_compare_exchange_strong(&names, &t, fresh))
+	if (!fresh)
+		return NULL;
+	if (atomic_compare_exchange_strong(&names, &t, fresh)) {
+		heft_list_own(heft_own_header(), fresh, sizeof *fresh);
 		return fresh;
+	}
 	sys_munmap(fresh, sizeof *fresh);
 	return t;
 }

@@ -29,7 +29,7 @@ static const char *keep(struct ledger_taking *t, const char *name)
 
 /* ---- heft's own */
 
-static bool is_session(const struct target_mapping *m)
+bool ledger_is_session(const struct target_mapping *m)
 {
 	int32_t pid;
 	uint64_t stamp;
@@ -64,6 +64,8 @@ static bool claim_attached(struct ledger_taking *t)
 
 /* ---- files */
 
+enum { SEGMENTS = 8 }; /* of a library, at most */
+
 static const struct target_module *module_of(const struct ledger_taking *t,
 					     const struct target_mapping *m)
 {
@@ -77,6 +79,20 @@ static const struct target_module *module_of(const struct ledger_taking *t,
 	return NULL;
 }
 
+/* Of a library that was loaded after the modules were looked up: one of its segments, which are neighbours, is code. */
+static bool has_code(const struct ledger_taking *t, const struct target_mapping *m)
+{
+	const size_t at = (size_t)(m - t->maps.items);
+	for (size_t i = at > SEGMENTS ? at - SEGMENTS : 0; i < t->maps.count && i <= at + SEGMENTS;
+	     i++) {
+		const struct target_mapping *o = &t->maps.items[i];
+		if (o->execute && o->inode == m->inode && o->device_major == m->device_major &&
+		    o->device_minor == m->device_minor)
+			return true;
+	}
+	return false;
+}
+
 /* Memory that has a file behind it only in the kernel's eyes */
 static bool is_shared_memory(const char *name)
 {
@@ -88,7 +104,7 @@ static bool claim_file(struct ledger_taking *t, const struct target_mapping *m)
 {
 	const struct target_module *module = module_of(t, m);
 	struct ledger_span span = {.start = m->start, .end = m->end, .kind = LEDGER_FILES};
-	if (is_session(m)) {
+	if (ledger_is_session(m)) {
 		span.kind = LEDGER_HEFT;
 		span.name = "what is recorded, shared with heft";
 	} else if (module && is_heft_module(m->name)) {
@@ -103,6 +119,10 @@ static bool claim_file(struct ledger_taking *t, const struct target_mapping *m)
 		span.name = !strcmp(m->name, "/dev/zero") ? "shared anonymous memory"
 							  : keep(t, m->name);
 	} else {
+		if (has_code(t, m)) {
+			span.kind = LEDGER_MODULES_SHARED;
+			span.by_owner = true;
+		}
 		span.name = keep(t, m->name);
 	}
 	return ledger_spans_add(&t->wanted, &span);
@@ -173,7 +193,7 @@ int ledger_names_claim(struct ledger_taking *t, struct heft_error *err)
 	bool fine = true;
 	for (size_t i = 0; i < t->maps.count && fine; i++) {
 		const struct target_mapping *m = &t->maps.items[i];
-		if (ledger_is_reserved(m))
+		if (ledger_is_reserved(m) || ledger_is_plain(m))
 			continue;
 		fine = m->inode || is_shared_memory(m->name) ? claim_file(t, m)
 							     : claim_special(t, m);

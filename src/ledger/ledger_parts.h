@@ -88,6 +88,8 @@ int ledger_heap_free_lines(struct ledger_taking *t, struct ledger_bytes *rest, s
 bool ledger_subtract(struct ledger_bytes *a, const struct ledger_bytes *b);
 
 /* ledger_names.c: what has a name, .bss, and heft's own */
+/* Whether it is a file into which a process records (wire/session.h). */
+bool ledger_is_session(const struct target_mapping *m);
 int ledger_names_claim(struct ledger_taking *t, struct heft_error *err);
 /* ledger_stacks.c */
 int ledger_stacks_claim(struct ledger_taking *t, struct heft_error *err);

@@ -7,6 +7,7 @@
 #include "ledger/ledger_parts.h"
 
 #include "hosted/error.h"
+#include "session/session_own.h"
 
 #include <stdio.h>
 
@@ -25,15 +26,38 @@ static uint64_t block_end(const struct ledger_block *b)
 	return b->address + (bytes ? bytes : 1);
 }
 
+static bool claim_own(struct ledger_taking *t, uint64_t at, uint64_t bytes)
+{
+	return !at || at >= UINT64_MAX - bytes ||
+	       ledger_claim_anonymous(t, at, at + bytes, LEDGER_HEFT,
+				      "heft's tables in the program");
+}
+
+static bool read_memory(void *ctx, uint64_t at, void *to, size_t bytes)
+{
+	return ledger_read(ctx, at, to, bytes);
+}
+
+/* Of a process that another heft records, or its agent */
+static bool claim_own_of_session(struct ledger_taking *t, const struct target_mapping *m)
+{
+	struct session_own own[SESSION_OWNS];
+	bool fine = true;
+	if (!ledger_is_session(m) || m->offset || !m->read ||
+	    !session_own_read(own, m->start, read_memory, t))
+		return true;
+	for (size_t i = 0; i < SESSION_OWNS && fine; i++)
+		fine = claim_own(t, own[i].at, own[i].bytes);
+	return fine;
+}
+
 int ledger_own_claim(struct ledger_taking *t, struct heft_error *err)
 {
 	bool fine = true;
-	for (size_t i = 0; i < t->blocks.own_count && fine; i++) {
-		const struct ledger_own *o = &t->blocks.own[i];
-		if (o->at < UINT64_MAX - o->bytes)
-			fine = ledger_claim_anonymous(t, o->at, o->at + o->bytes, LEDGER_HEFT,
-						      "heft's tables in the program");
-	}
+	for (size_t i = 0; i < t->blocks.own_count && fine; i++)
+		fine = claim_own(t, t->blocks.own[i].at, t->blocks.own[i].bytes);
+	for (size_t i = 0; i < t->maps.count && fine && !t->request; i++)
+		fine = claim_own_of_session(t, &t->maps.items[i]);
 	return fine ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
 }
 

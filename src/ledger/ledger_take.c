@@ -60,8 +60,10 @@ bool ledger_read(struct ledger_taking *t, uint64_t at, void *to, size_t bytes)
 
 bool ledger_is_plain(const struct target_mapping *m)
 {
-	return m->write && !m->shared && !m->inode &&
-	       (!m->name[0] || !strncmp(m->name, "[anon: glibc:", 13));
+	if (!m->write || m->shared)
+		return false;
+	return m->inode ? !strcmp(m->name, "/dev/zero")
+			: !m->name[0] || !strncmp(m->name, "[anon: glibc:", 13);
 }
 
 bool ledger_is_reserved(const struct target_mapping *m)

@@ -30,7 +30,7 @@ CASES = {
     "on_stack_of_thread": Lost(), "in_own_mapping": Lost(), "resized": Lost(1, 5000), "cleared": Lost(1, 500),
     "aligned": Lost(1, 300), "text": Lost(1, 27), "line": Lost(1, 120), "large": Lost(1, 1 << 20),
     "large_leads": Lost(), "freed": Lost(), "in_freed": Lost(1, 100), "before_free": Lost(2, 4032),
-    "environment": Lost(), "from_main": Lost(), "nothing": Lost(),
+    "environment": Lost(), "from_main": Lost(), "list_long": Lost(1, 1024, 398, 398 * 1024), "nothing": Lost(),
 }
 # Where LeakSanitizer says something else (docs/findings.md): of a ring it calls no block direct, and it does not look
 # for pointers in memory that the program has mapped itself.
@@ -118,6 +118,19 @@ def test_a_lost_list_is_a_finding(compiled, tmp_path):
     assert f["bytes"] == 500000 and f["severity"] != "high"
     site = next(s for s in rep["sites"] if s["id"] == f["site"])
     assert site["unreachable_bytes"] == 500000 and site["unreachable_held_bytes"] == 499900
+
+
+def test_blocks_that_heft_follows_are_lost_as_well(compiled, tmp_path):
+    """heft knows the addresses of blocks that the program has marked: that is no pointer of the program's."""
+    path, _ = recorded(tmp_path, [compiled("marked_and_lost.c", flags=("-I", REPOSITORY / "include"))])
+    assert lost_in(report(path)) == Lost(100, 200000)
+
+
+def test_what_a_forked_child_has_lost(compiled, tmp_path):
+    """What heft had in the parent is in its child, too."""
+    path, _ = recorded(tmp_path, [compiled("marked_and_lost.c", flags=("-I", REPOSITORY / "include")), "fork"])
+    lost = [lost_in(report(path, "--pid", str(p["pid"]))) for p in report(path)["processes"]]
+    assert lost == [Lost(100, 200000)] * 2
 
 
 def test_blocks_that_are_left_are_no_leak(compiled, tmp_path):

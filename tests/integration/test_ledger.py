@@ -368,19 +368,57 @@ def test_recorded_processes(life, compiled, started, tmp_path, how):
         assert Lines(heft.stdout).next()
         [pid] = children_of(heft.pid)
         name = "heft's library"
+        tables = "heft's tables"
     else:
         pid = life()[0].pid
         heft = started([HEFT, "attach", "-o", path, pid])
-        name = "heft's code"
+        name = tables = "heft's code"
         # While heft attaches, it traces the process itself.
         said = Lines(heft.stderr)
         assert any("heft: recording; " in line for line in iter(said.next, None))
     made = ledger_of(pid)
     assert made.sum("heft", name) > 0 and made.sum("heft", "what is recorded") > 0
     assert made.sum("heft", "what is recorded", "private_bytes") == 0
+    assert made.sum("heft", tables, "private_bytes") > 0
+    # What test_known_contents knows: heft has added nothing to the program's own.
+    assert 5 * MIB <= made.sum("anonymous", "not recorded") <= 5 * MIB + 4 * PAGE
     assert made.sum("modules_shared", "libheft") == made.sum("files", ".heft") == 0
     assert made.sum("large_mappings") >= (256 + 1 + 513) * PAGE
     assert run([HEFT, "map", pid]).stdout.decode().splitlines()[-1].startswith(f"Next: heft top {pid}")
+
+
+HOLDS = """import mmap, sys
+with open(sys.argv[1], "r+b") as f:
+    held = [mmap.mmap(f.fileno(), 8 << 20, flags=mmap.MAP_PRIVATE, prot=int(p)) for p in sys.argv[2]]
+for m in held:
+    for at in range(0, len(m), 4096):
+        if m is held[-1] and sys.argv[2] == "3":
+            m[at] = 1
+        m[at]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_private_memory_from_dev_zero(started):
+    """It has that file's name, but it is anonymous memory."""
+    process = started(["/usr/bin/python3", "-c", HOLDS, "/dev/zero", "3"])
+    assert Lines(process.stdout).next() == "ready"
+    made = ledger_of(process.pid)
+    assert made.sum("anonymous", "not recorded") >= 8 * MIB and made.sum("shared_memory") == 0
+
+
+@pytest.mark.parametrize("rights, kind", [("1", "files"), ("15", "modules_shared")])
+def test_files_with_code_are_libraries(started, tmp_path, rights, kind):
+    """Also one that the loader does not list (yet): a library is mapped before it is listed. Each page counts once for each
+    mapping, as in smaps."""
+    path = tmp_path / "code.bin"
+    path.write_bytes(bytes(8 * MIB))
+    process = started(["/usr/bin/python3", "-c", HOLDS, path, rights])
+    assert Lines(process.stdout).next() == "ready"
+    made = ledger_of(process.pid)
+    assert {line["kind"] for line in made["lines"] if "code.bin" in line["name"]} == {kind}
+    assert made.sum(kind, "code.bin") == len(rights) * 8 * MIB
 
 
 def test_redis(started, tmp_path):

@@ -82,6 +82,21 @@ static void list_kept(void)
 {
 	kept = make_list(10);
 }
+/* It is larger than what the program's break moves at once: heft knows where the break has been. */
+static void list_long(void)
+{
+	struct long_node {
+		struct long_node *next;
+		char text[1016];
+	} *list = NULL;
+	for (int i = 0; i < 400; i++) {
+		struct long_node *n = make(sizeof *n);
+		n->next = list;
+		list = n;
+	}
+	list->next = NULL;
+	kept = list;
+}
 static void list_middle(void)
 {
 	struct node *list = make_list(10);
@@ -296,6 +311,7 @@ static const struct {
 	{"before_free", before_free},
 	{"environment", environment},
 	{"from_main", from_main},
+	{"list_long", list_long},
 	{"nothing", nothing},
 };
 
