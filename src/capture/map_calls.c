@@ -211,6 +211,16 @@ static inline int recorded(void)
 	return !heft_is_sampled() && sys_may_stamp();
 }
 
+/* An allocator's own mmap may be the next one, and make the call by number (tcmalloc): that is the same call. */
+#define CALL_ON(call)                                                                              \
+	({                                                                                         \
+		struct heft_tls *tls_ = heft_tls_now();                                            \
+		tls_->waiting.maps = 1;                                                            \
+		__auto_type result_ = (call);                                                      \
+		tls_->waiting.maps = 0;                                                            \
+		result_;                                                                           \
+	})
+
 static uint32_t detail_of_mmap(int prot, int flags)
 {
 	return ((uint32_t)flags & ((1u << WIRE_MAP_PROT_SHIFT) - 1)) |
@@ -237,7 +247,7 @@ static void mapped(uintptr_t here, void *p, size_t bytes, int prot, int flags)
 		heft_resolve_next();                                                               \
 		if ((flags & MAP_FIXED) && recorded())                                             \
 			heft_ledger_before_giving_back(bytes);                                     \
-		void *p = next_mmap ? next_mmap(at, bytes, prot, flags, fd, offset)                \
+		void *p = next_mmap ? CALL_ON(next_mmap(at, bytes, prot, flags, fd, offset))       \
 				    : (void *)heft_as_libc(sys_call6(SYS_mmap, (long)at,           \
 								     (long)bytes, prot, flags, fd, \
 								     offset));                     \
@@ -267,7 +277,7 @@ EXPORT int munmap(void *at, size_t bytes)
 		heft_ledger_before_giving_back(bytes);
 	uint64_t before = on ? arch_stamp() : 0;
 	int rc = next_munmap
-			 ? next_munmap(at, bytes)
+			 ? CALL_ON(next_munmap(at, bytes))
 			 : (int)heft_as_libc(sys_call4(SYS_munmap, (long)at, (long)bytes, 0, 0));
 	if (!rc && on && recorded())
 		unmapped(HERE(), at, bytes, WIRE_MAP_MUNMAP, before);
@@ -301,7 +311,7 @@ EXPORT void *heft_mremap(void *old, size_t old_bytes, size_t bytes, int flags, v
 		heft_ledger_before_giving_back(old_bytes - bytes);
 	uint64_t before = on ? arch_stamp() : 0;
 	void *p = next_mremap
-			  ? next_mremap(old, old_bytes, bytes, flags, to)
+			  ? CALL_ON(next_mremap(old, old_bytes, bytes, flags, to))
 			  : (void *)heft_as_libc(sys_call6(SYS_mremap, (long)old, (long)old_bytes,
 							   (long)bytes, flags, (long)to, 0));
 	if (p != MAP_FAILED && on && recorded())
@@ -329,7 +339,7 @@ EXPORT int madvise(void *at, size_t bytes, int advice)
 	heft_resolve_next();
 	if (gives_back(advice) && recorded())
 		heft_ledger_before_giving_back(bytes);
-	int rc = next_madvise ? next_madvise(at, bytes, advice)
+	int rc = next_madvise ? CALL_ON(next_madvise(at, bytes, advice))
 			      : (int)heft_as_libc(
 					sys_call4(SYS_madvise, (long)at, (long)bytes, advice, 0));
 	if (!rc && recorded())
@@ -385,7 +395,7 @@ static NOINLINE void attached(uintptr_t here, int id, const void *p)
 EXPORT void *shmat(int id, const void *at, int flags)
 {
 	heft_resolve_next();
-	void *p = next_shmat ? next_shmat(id, at, flags)
+	void *p = next_shmat ? CALL_ON(next_shmat(id, at, flags))
 			     : (void *)heft_as_libc(sys_call4(SYS_shmat, id, (long)at, flags, 0));
 	if (p != (void *)-1 && recorded())
 		attached(HERE(), id, p);
@@ -408,7 +418,7 @@ EXPORT int shmdt(const void *at)
 long heft_syscall_that_maps(long n, long a, long b, long c, long d, long e, long f)
 {
 	heft_resolve_next();
-	int on = recorded();
+	int on = recorded() && !heft_tls_now()->waiting.maps;
 	if (on && (n == SYS_munmap || (n == SYS_madvise && gives_back((int)c))))
 		heft_ledger_before_giving_back((size_t)b);
 	uint64_t before = on ? arch_stamp() : 0;

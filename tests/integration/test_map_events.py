@@ -186,6 +186,18 @@ def test_inside_malloc(record, program, library):
     assert rep["totals"]["dropped"] == 0
 
 
+def test_an_allocator_with_an_mmap_of_its_own(record, program):
+    """The mmap of tcmalloc makes the call by number. It is one call, and not two. Its own heap is at the break."""
+    _, _, alone = record_part(record, program, "plain")
+    _, _, calls = record_part(record, program, "plain", env={"LD_PRELOAD": allocator_library("libtcmalloc.so")})
+
+    def of_program(made):
+        return [(c["call"], c["change_bytes"]) for c in made.all if c["origin"] == "seen" and c["call"] != "brk" and
+                "maps_memory" in made.sites.get(c.get("site"), {}).get("module", "")]
+
+    assert len(of_program(alone)) > 10 and of_program(calls) == of_program(alone)
+
+
 def test_python_arenas(record):
     """pymalloc's arenas are 1 MiB (256 KiB before 3.10) each, mapped by python's own code."""
     done, rep = record(["/usr/bin/python3", "-S", "-c", "x = [(i, str(i)) for i in range(100000)]"])
