@@ -5,6 +5,7 @@
 #define HEFT_RECORD_INLINE
 #include "capture/hooks.h"
 #include "capture/hotpath.h"
+#include "capture/ledger_request.h"
 #include "capture/map_calls.h"
 
 #include <signal.h>
@@ -106,12 +107,20 @@ int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
 	return rc;
 }
 
+/* Its size lies before it, where the real free looks as well. Of other allocators nothing may be there. */
+static inline int is_large(const void *p)
+{
+	return heft_next.is_glibc && UNLIKELY(((const uint64_t *)p)[-1] >= HEFT_LEDGER_BLOCK);
+}
+
 /* All that a free may need. heft_exact_free jumps here, so this frame is the hook's. */
 static NOINLINE void free_slowly(void *p)
 {
 	struct heft_tls *tls = heft_tls_now();
 	if (!p || UNLIKELY(heft_in_arena(p)))
 		return;
+	if (is_large(p))
+		heft_ledger_before_freeing(p);
 	if (LIKELY(enter(tls, HERE()))) {
 		freed(tls, p, HERE());
 		leave(tls);
@@ -124,7 +133,7 @@ void heft_exact_free(void *p)
 	struct heft_tls *tls = heft_tls_now();
 	struct heft_thread *t = tls->thread;
 	if (LIKELY(p && !tls->guard && t && t->pos < t->limit && t->frees_to_skip &&
-		   !heft_is_unusual(p))) {
+		   !heft_is_unusual(p) && !is_large(p))) {
 		set_guard(tls, HERE());
 		bool written = record_address(t, WIRE_FREE, (uint64_t)p);
 		leave(tls);

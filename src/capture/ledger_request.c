@@ -14,6 +14,8 @@
  * nearly all of it is frees, the recorder is asked, and decides whether that was a peak. A program may be quicker than the recorder,
  * so this begins with the process.
  *
+ * One large block may be a step by itself: who frees one is there before it is gone.
+ *
  * Memory that the program or an allocator of its own has mapped is in no heap that the recorder knows. So whoever is about
  * to give some back looks now and then how much memory the process has of its own, and asks if that is more than at
  * the last ledger. The ledger is taken before the call: what it gives back is still there.
@@ -180,9 +182,9 @@ static int shrinks(struct heft_thread *t)
 void heft_ledger_watch(struct heft_thread *t)
 {
 	struct wire_header *h = heft_own_header();
-	uint32_t armed = 1, done = WIRE_LEDGER_DONE;
+	uint32_t done = WIRE_LEDGER_DONE;
 	if (!h || !t->chunk || !shrinks(t) || !may_ask(h) ||
-	    !atomic_compare_exchange_strong(&h->ledger.armed, &armed, 0) || !may_be_large(h))
+	    !atomic_exchange(&h->ledger.armed, 0) || !may_be_large(h))
 		return;
 	ask(h, WIRE_LEDGER_NEAR_PEAK);
 	atomic_compare_exchange_strong(&h->ledger.state, &done, WIRE_LEDGER_NONE);
@@ -208,6 +210,25 @@ void heft_ledger_before_giving_back(size_t bytes)
 	if (own_pages() >= pages &&
 	    atomic_compare_exchange_strong(&h->ledger.own_pages, &pages, 0)) {
 		ask(h, WIRE_LEDGER_GIVING_BACK);
+		atomic_compare_exchange_strong(&h->ledger.state, &done, WIRE_LEDGER_NONE);
+	}
+	errno = saved;
+}
+
+void heft_ledger_before_freeing(const void *p)
+{
+	struct wire_header *h = heft_own_header();
+	const uint64_t chunk = ((const uint64_t *)p)[-1];
+	uint32_t armed = h ? atomic_load_explicit(&h->ledger.armed, memory_order_relaxed) : 0;
+	uint32_t done = WIRE_LEDGER_DONE;
+	if (!armed || chunk / 4096 < armed || heft_tls_now()->guard || !may_ask(h)) {
+		if (chunk & 2) /* mapped by itself */
+			heft_ledger_before_giving_back(chunk);
+		return;
+	}
+	const int saved = errno;
+	if (atomic_compare_exchange_strong(&h->ledger.armed, &armed, 0) && may_be_large(h)) {
+		ask(h, WIRE_LEDGER_FREEING);
 		atomic_compare_exchange_strong(&h->ledger.state, &done, WIRE_LEDGER_NONE);
 	}
 	errno = saved;

@@ -43,13 +43,14 @@ enum {
 	FALLEN = 64,    /* and over when 1/64 is */
 	SHARE = 100,    /* of its time: 1/100 */
 	FIRST_FEW = 16, /* of a recording, of whatever processes */
+	PART = 8,       /* a heap is worth one of the first ones if it is 1/8 of what is resident */
 };
 #define LEAST_OWN_BYTES (UINT64_C(4096) * WIRE_LEDGER_OWN_PAGES)
 #define FIRST_DUE_NS UINT64_C(1000000000)
 #define COST_NS UINT64_C(2000000) /* about what one takes, and for each MiB in memory: */
 #define COST_NS_A_MIB UINT64_C(25000)
 #define COST_NS_A_BLOCK UINT64_C(40)
-#define FIRST_COST_NS UINT64_C(20000000) /* the first may take so much of a short life */
+#define EARLY_COST_NS UINT64_C(20000000) /* the first ones may take so much of a short life */
 #define REFUSAL_NS UINT64_C(1000000)     /* it asked for nothing */
 
 static bool takes_by_itself(const struct recorder *r)
@@ -98,7 +99,7 @@ static void answer(struct process *p)
 struct taking {
 	struct recorder *r;
 	struct process *p;
-	uint64_t time_ns;
+	uint64_t time_ns, released_ns;
 	double share;
 	/* Blocks that are in no shadow, in order of address */
 	struct late_blocks {
@@ -210,6 +211,7 @@ static int begin_blocks(void *ctx, struct ledger_blocks *blocks, struct heft_err
 static void release(void *ctx)
 {
 	struct taking *t = ctx;
+	t->released_ns = drain_now_ns(&t->r->drain);
 	drain_step(&t->r->drain);
 	answer(t->p);
 }
@@ -265,6 +267,8 @@ static bool take_with(struct recorder *r, struct process *p, struct ledger_order
 		.step = step,
 	};
 	uint64_t began = drain_now_ns(&r->drain);
+	/* What it was told to wait for is of the last one (watch_own). */
+	atomic_store(&p->view.session.header->ledger.own_pages, 0);
 	if (!p->seen_pid) {
 		heft_fail(&err, HEFT_EREFUSED, "its number is not known here");
 		note_refusal(r, p, order.moment, &err);
@@ -285,9 +289,9 @@ static bool take_with(struct recorder *r, struct process *p, struct ledger_order
 	bool looked = look.parts != 0;
 	heap_look_fini(&look);
 	vector_free(&t.late);
-	uint64_t took = drain_now_ns(&r->drain) - began;
-	recorded(p)->ledgers.spent_ns += took;
-	r->books.spent_ns += took;
+	uint64_t ended = drain_now_ns(&r->drain);
+	recorded(p)->ledgers.spent_ns += (t.released_ns ? t.released_ns : ended) - began;
+	r->books.spent_ns += ended - began;
 	r->books.taken++;
 	recorded(p)->ledgers.taken++;
 	return looked;
@@ -349,15 +353,31 @@ static uint64_t likely_cost(const struct process *p)
 	       recorded(p)->reorder.live_blocks * COST_NS_A_BLOCK;
 }
 
-/* Whether another one before its exit is worth its time. */
-static bool is_affordable(const struct process *p, uint64_t now)
+/* Whether another one before its exit stays below its share of the time. */
+static bool is_in_share(const struct process *p, uint64_t now)
 {
 	const struct recorded_ledgers *l = &recorded(p)->ledgers;
 	uint64_t age = now > p->entry.facts.start_ns ? now - p->entry.facts.start_ns : 0;
-	uint64_t cost = likely_cost(p);
-	if (!l->taken && cost <= FIRST_COST_NS)
-		return true;
-	return !l->refused && l->spent_ns + cost <= age / SHARE;
+	return !l->refused && l->spent_ns + likely_cost(p) <= age / SHARE;
+}
+
+/* Or may have what the first ones together may take, if it has much more memory than at the last. */
+static bool is_early(const struct process *p)
+{
+	const struct recorded_ledgers *l = &recorded(p)->ledgers;
+	return !l->refused && (l->taken ? l->spent_ns : 0) + likely_cost(p) <= EARLY_COST_NS;
+}
+
+/* An interpreter has a small heap at first, and its peak may be yet to come. */
+static bool has_doubled(const struct process *p)
+{
+	uint64_t live = recorded(p)->reorder.live_bytes;
+	return live / 2 >= recorded(p)->ledgers.live_bytes && live >= p->entry.rss.bytes / PART;
+}
+
+static bool is_affordable(const struct process *p, uint64_t now)
+{
+	return is_in_share(p, now) || (is_early(p) && has_doubled(p));
 }
 
 /* Whether all processes together may take another one. The command itself always may. A storm of short processes is not to
@@ -389,8 +409,9 @@ static void watch_own(struct recorder *r, struct process *p, uint64_t now)
 {
 	struct wire_ledger *l = &p->view.session.header->ledger;
 	struct recorded_ledgers *known = &recorded(p)->ledgers;
-	uint64_t bytes = known->own_bytes + known->own_bytes / HIGHER, pages = 0;
-	if (is_affordable(p, now) && is_granted(r, p, now))
+	bool in_share = is_in_share(p, now);
+	uint64_t bytes = known->own_bytes + known->own_bytes / (in_share ? HIGHER : 1), pages = 0;
+	if ((in_share || is_early(p)) && is_granted(r, p, now))
 		pages = (bytes > LEAST_OWN_BYTES ? bytes : LEAST_OWN_BYTES) / 4096;
 	if (pages <= UINT32_MAX &&
 	    pages != atomic_load_explicit(&l->own_pages, memory_order_relaxed))
@@ -404,12 +425,11 @@ static void watch_peak(struct recorder *r, struct process *p, uint64_t now)
 	struct recorded_ledgers *known = &recorded(p)->ledgers;
 	const struct reorder *b = &recorded(p)->reorder;
 	bool arm = is_near_new_peak(p) && is_affordable(p, now) && is_granted(r, p, now);
-	uint32_t armed = 1;
+	uint64_t step = b->peak_bytes / FALLEN;
 	if (arm != known->armed) {
 		known->armed = arm;
-		atomic_store(&l->armed, arm);
-	} else if (arm && b->live_bytes < b->peak_bytes - b->peak_bytes / FALLEN &&
-		   atomic_compare_exchange_strong(&l->armed, &armed, 0)) {
+		atomic_store(&l->armed, arm ? (uint32_t)(step / 4096) + 1 : 0);
+	} else if (arm && b->live_bytes < b->peak_bytes - step && atomic_exchange(&l->armed, 0)) {
 		known->armed = false;
 		take(r, p, LEDGER_PEAK);
 	}
@@ -438,34 +458,43 @@ static void take_due(struct recorder *r, struct process *p, uint64_t now)
 static bool is_wanted(const struct process *p, uint32_t moment, uint64_t now)
 {
 	switch (moment) {
-	case WIRE_LEDGER_NEAR_PEAK: return is_near_new_peak(p) && is_affordable(p, now);
-	case WIRE_LEDGER_GIVING_BACK: return is_affordable(p, now);
+	case WIRE_LEDGER_NEAR_PEAK:
+	case WIRE_LEDGER_FREEING: return is_near_new_peak(p) && is_affordable(p, now);
+	/* Its memory of its own is what it was told to wait for (watch_own). */
+	case WIRE_LEDGER_GIVING_BACK: return is_in_share(p, now) || is_early(p);
 	default: return true;
+	}
+}
+
+static enum ledger_moment moment_of(uint32_t asked)
+{
+	switch (asked) {
+	case WIRE_LEDGER_NEAR_PEAK:
+	case WIRE_LEDGER_FREEING: return LEDGER_PEAK;
+	case WIRE_LEDGER_GIVING_BACK: return LEDGER_INTERVAL;
+	default: return LEDGER_EXIT;
 	}
 }
 
 static void take_asked(struct recorder *r, struct process *p, uint64_t now)
 {
 	struct recorded_ledgers *known = &recorded(p)->ledgers;
-	uint32_t moment = atomic_load(&p->view.session.header->ledger.moment);
-	bool exits = moment != WIRE_LEDGER_NEAR_PEAK && moment != WIRE_LEDGER_GIVING_BACK;
+	uint32_t asked = atomic_load(&p->view.session.header->ledger.moment);
+	enum ledger_moment moment = moment_of(asked);
 	/* Who gives memory back has seen that there is much of it. */
-	if (r->full || r->stop || (moment != WIRE_LEDGER_GIVING_BACK && !is_worth(r, p)))
+	if (r->full || r->stop || (moment != LEDGER_INTERVAL && !is_worth(r, p)))
 		return;
 	bool granted = is_granted(r, p, now);
-	if (granted && is_wanted(p, moment, now))
+	if (granted && is_wanted(p, asked, now))
 		take_with(r, p,
-			  (struct ledger_order){.moment = exits ? LEDGER_EXIT
-							  : moment == WIRE_LEDGER_NEAR_PEAK
-								  ? LEDGER_PEAK
-								  : LEDGER_INTERVAL,
+			  (struct ledger_order){.moment = moment,
 						.leaks = r->o->leaks,
 						.at_once = true,
-						.waits = moment != WIRE_LEDGER_NEAR_PEAK});
+						.waits = asked != WIRE_LEDGER_NEAR_PEAK});
 	else
 		known->spent_ns += REFUSAL_NS;
-	r->books.left_out += exits && !granted;
-	if (moment == WIRE_LEDGER_NEAR_PEAK)
+	r->books.left_out += moment == LEDGER_EXIT && !granted;
+	if (moment == LEDGER_PEAK)
 		known->armed = false;
 }
 

@@ -236,13 +236,15 @@ enum wire_ledger_moment {
 	WIRE_LEDGER_AT_EXIT = 1,
 	WIRE_LEDGER_NEAR_PEAK = 2,
 	WIRE_LEDGER_GIVING_BACK = 3, /* it is about to give back memory that it has mapped */
+	WIRE_LEDGER_FREEING = 4,     /* near the peak, too: it is about to free a large block */
 };
 struct wire_ledger {
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_ledger_state */
 	_Atomic uint32_t moment;             /* process: why it asks */
 	_Atomic uint64_t tsc;                /* process: when */
 	_Atomic uint32_t worth; /* outside: its heap has been large enough for a ledger */
-	/* Outside: the heap is near a new peak, so ask as soon as it begins to shrink. Who asks sets it to 0. */
+	/* Outside: the heap is near a new peak, so ask as soon as it begins to shrink, or before a block of so many pages is
+	 * freed. 0: do not. Who asks sets it to 0. */
 	_Atomic uint32_t armed;
 	/* Outside: ask before memory is given back if so many pages of the process's own are in memory; 0: do not. Who asks
 	 * sets it to 0. */

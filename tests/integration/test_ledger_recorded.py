@@ -245,6 +245,35 @@ def test_a_peak_of_mapped_memory_is_caught(compiled, recorded, tmp_path, way):
     assert re.search(r"RSS at peak 6\d\.\d MiB: anonymous 6[34]\.\d \(mapped by grow\), .* of the peak RSS", text)
 
 
+@pytest.mark.parametrize("words", [("4", "16"), ("4", "16", "heap"), ("1", "64")])
+def test_a_peak_of_a_few_large_blocks_is_caught(compiled, recorded, words):
+    """The first free gives back a quarter of the heap or all of it: who frees such a block asks before it is gone. A fall of an
+    eighth, seen later, is too much to be near the peak."""
+    best = None
+    for _ in range(6):
+        done, ledgers = recorded([compiled("large_frees.c"), *words])
+        assert (done.returncode, done.stdout) == (3, b"")
+        best = max([best, *ledgers], key=lambda one: one["rss_bytes"] if one else 0)
+        if best and best["share_of_peak"] == 1:
+            break
+    assert best["moment"] == "peak" and best["share_of_peak"] == 1
+    kind = "requested" if "heap" in words else "large_mappings"
+    assert 64 * MIB <= best.sum(kind) < 65 * MIB
+
+
+def test_a_small_peak_does_not_hide_a_large_one(compiled, recorded):
+    """A heap of 1.5 MiB that is freed has its ledger; what the process maps then is much more than that."""
+    best = None
+    for _ in range(6):
+        done, ledgers = recorded([compiled("mapped_peak.c"), "munmap", "64", "heap"])
+        assert done.returncode == 3
+        best = max([best, *ledgers], key=lambda one: one["rss_bytes"] if one else 0)
+        if {one["moment"] for one in ledgers} == {"peak", "interval"} and best.sum("anonymous", "mapped by grow") == 64 * MIB:
+            break
+    assert {one["moment"] for one in ledgers} == {"peak", "interval"}
+    assert best.sum("anonymous", "mapped by grow") == 64 * MIB
+
+
 def test_little_mapped_memory_is_not_worth_a_stop(compiled, recorded):
     done, ledgers = recorded([compiled("mapped_peak.c"), "munmap", "6"])
     assert done.returncode == 3 and ledgers == []

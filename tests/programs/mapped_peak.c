@@ -1,5 +1,6 @@
-/* A peak of memory that is not malloc's: mapped_peak HOW MIB. Maps so many pieces of 1 MiB, writes to all of them, gives
- * them back and ends by _exit. Meanwhile malloc has nothing. Without heft it prints the same: nothing. */
+/* A peak of memory that is not malloc's: mapped_peak HOW MIB [heap]. Maps so many pieces of 1 MiB, writes to all of them, gives
+ * them back and ends by _exit. Meanwhile malloc has nothing; with "heap" it had a peak of 1.5 MiB before. Without heft it
+ * prints the same: nothing. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,23 @@ static int give_back(char *p, const char *how)
 	       MAP_FAILED;
 }
 
+static void have_a_small_peak(void)
+{
+	static void *blocks[3000];
+	for (int i = 0; i < 3000; i++) {
+		blocks[i] = malloc(512);
+		if (!blocks[i])
+			abort();
+		memset(blocks[i], 1, 512);
+	}
+	for (int i = 0; i < 3000; i++)
+		free(blocks[i]);
+}
+
 int main(int argc, char **argv)
 {
+	if (argc > 3)
+		have_a_small_peak();
 	static char *pieces[PIECES];
 	const int count = argc > 2 ? atoi(argv[2]) : 64;
 	for (int i = 0; i < count && i < PIECES; i++)
