@@ -7,9 +7,9 @@
 #include "ledger/ledger_parts.h"
 
 #include "hosted/error.h"
-#include "wire/session.h"
+#include "ledger/ledger_touched.h"
+#include "session/session_own.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
 const char ledger_pages_of_blocks[] = "pages with blocks";
@@ -34,20 +34,20 @@ static bool claim_own(struct ledger_taking *t, uint64_t at, uint64_t bytes)
 				      "heft's tables in the program");
 }
 
-/* Of a process that another heft records, or its agent: its session file says where they are. */
+static bool read_memory(void *ctx, uint64_t at, void *to, size_t bytes)
+{
+	return ledger_read(ctx, at, to, bytes);
+}
+
+/* Of a process that another heft records, or its agent */
 static bool claim_own_of_session(struct ledger_taking *t, const struct target_mapping *m)
 {
-	struct ledger_own own[WIRE_OWNS];
-	_Static_assert(sizeof *own == sizeof(struct wire_own), "the same two words");
-	uint32_t version = 0;
+	struct session_own own[SESSION_OWNS];
 	bool fine = true;
 	if (!ledger_is_session(m) || m->offset || !m->read ||
-	    !ledger_read(t, m->start + offsetof(struct wire_header, version), &version,
-			 sizeof version) ||
-	    version != WIRE_VERSION ||
-	    !ledger_read(t, m->start + offsetof(struct wire_header, own), own, sizeof own))
+	    !session_own_read(own, m->start, read_memory, t))
 		return true;
-	for (size_t i = 0; i < WIRE_OWNS && fine; i++)
+	for (size_t i = 0; i < SESSION_OWNS && fine; i++)
 		fine = claim_own(t, own[i].at, own[i].bytes);
 	return fine;
 }
@@ -154,6 +154,7 @@ struct measuring {
 	struct ledger_taking *t;
 	struct block_sums arenas, others;
 	uint64_t large; /* how many */
+	struct ledger_touched touched;
 	size_t done;
 	size_t span; /* the next one */
 };
@@ -166,6 +167,8 @@ static void measure_in_span(void *ctx, const struct ledger_block *b)
 	struct ledger_taking *t = m->t;
 	if (m->done++ % STEP_EVERY == 0)
 		t->request->step(t->request->ctx);
+	if (t->request->touched)
+		ledger_touched_add(&m->touched, b);
 	while (m->span < t->taken.count && t->taken.items[m->span].end <= b->address)
 		m->span++;
 	if (m->span == t->taken.count || t->taken.items[m->span].start > b->address)
@@ -254,9 +257,14 @@ int ledger_recorded_lines(struct ledger_taking *t, const struct ledger_bytes *ar
 			  const struct ledger_bytes *others, struct ledger *l,
 			  struct heft_error *err)
 {
-	struct measuring m = {.t = t};
+	struct measuring m = {.t = t, .touched.pages = &t->pages};
 	t->request->each_block(t->request->ctx, measure_in_span, &m);
-	int rc = t->heap && t->heap_was_still ? lines_of_chunks(t, arenas, &m.arenas, l, err) : 1;
+	int rc = t->request->touched ? ledger_touched_rows(&m.touched, t->request->touched, err)
+				     : 0;
+	vector_free(&m.touched);
+	if (rc)
+		return rc;
+	rc = t->heap && t->heap_was_still ? lines_of_chunks(t, arenas, &m.arenas, l, err) : 1;
 	if (rc == 1)
 		rc = lines_of_blocks(t, arenas, &m.arenas, t->heap != NULL, l, err);
 	if (!rc)
