@@ -218,6 +218,7 @@ void recorder_detach(struct recorder *r)
 	recorder_ledger_before_leaving(r);
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
+		recorded(p)->reorder.is_leaving = true;
 		if (!p->ended)
 			recorder_switch_off(r, p);
 		if (pids && is_to_leave(p))

@@ -203,7 +203,7 @@ static void end_unseen(struct reorder *r, const struct reorder_now *now, const s
 	/* The free of an older block may have begun before heft was attached. */
 	if (r->older_site && b->site == r->older_site - 1)
 		r->older_frees++;
-	else
+	else if (!r->is_leaving)
 		r->unknown_frees++;
 	emit_end(r, now, b, &(struct ending){.tsc = tsc, .thread = b->thread, .op = TRACE_FREE});
 }

@@ -43,10 +43,11 @@ struct reorder {
 	uint64_t inherited_frees;         /* the same in a child: the blocks are its parent's */
 	uint64_t older_frees;             /* the same, of what it had before heft was attached */
 	uint64_t older_reallocs;          /* reallocs of such blocks: allocations, here */
-	uint32_t older_site;  /* of blocks that were listed when heft was attached, + 1; or 0 */
-	bool is_child;        /* the process was forked */
-	bool is_attached;     /* it ran before heft was attached */
-	bool several_threads; /* only then calls can be out of order */
+	uint32_t older_site; /* of blocks that were listed when heft was attached, + 1; or 0 */
+	bool is_child;       /* the process was forked */
+	bool is_attached;    /* it ran before heft was attached */
+	bool is_leaving; /* heft leaves it: calls under way are still recorded, new frees are not */
+	bool several_threads;          /* only then calls can be out of order */
 	struct reorder_parked *parked; /* allocations that wait, the oldest first */
 	uint32_t parked_count, parked_capacity;
 	/* Frees that wait, the oldest first */

@@ -268,6 +268,24 @@ CASE(test_attached_frees_older_blocks)
 	assert_int_equal(w->r.inherited_frees, 0);
 }
 
+/* heft leaves: a free is not seen any more, and a malloc that had begun before still is, at the same address. */
+CASE(test_left_meanwhile)
+{
+	struct world *w = *state;
+	w->r.is_attached = true;
+	allocate(w, T1, 100, A, 10);
+	allocate(w, T2, 200, A, 20);
+	expire(w, 1ull << 40);
+	live_is(w, 20, 1);
+	assert_int_equal(w->r.unknown_frees, 1); /* while heft is there it would be one */
+	w->r.is_leaving = true;
+	allocate(w, T1, (1ull << 40) + 100, A, 30);
+	expire(w, 1ull << 41);
+	live_is(w, 30, 1);
+	assert_int_equal(w->r.unknown_frees, 1);
+	assert_int_equal(w->r.older_frees, 0);
+}
+
 /* Its realloc of an older block is an allocation of the new size; one that fails, or frees, changes nothing. */
 CASE(test_attached_resizes_older_blocks)
 {
