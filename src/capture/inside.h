@@ -196,8 +196,6 @@ struct heft_tls {
 	struct heft_waiting waiting;
 	struct heft_count_slot *count; /* count.h */
 	uint8_t moves;                 /* a realloc of a followed block has begun (marks.c) */
-	/* A call that maps memory is under way: the one after ours may make it by number (map_calls.c). */
-	int maps;
 #endif
 };
 #ifdef HEFT_BLOB

@@ -215,9 +215,9 @@ static inline int recorded(void)
 #define CALL_ON(call)                                                                              \
 	({                                                                                         \
 		struct heft_tls *tls_ = heft_tls_now();                                            \
-		tls_->maps = 1;                                                                    \
+		tls_->waiting.maps = 1;                                                            \
 		__auto_type result_ = (call);                                                      \
-		tls_->maps = 0;                                                                    \
+		tls_->waiting.maps = 0;                                                            \
 		result_;                                                                           \
 	})
 
@@ -418,7 +418,7 @@ EXPORT int shmdt(const void *at)
 long heft_syscall_that_maps(long n, long a, long b, long c, long d, long e, long f)
 {
 	heft_resolve_next();
-	int on = recorded() && !heft_tls_now()->maps;
+	int on = recorded() && !heft_tls_now()->waiting.maps;
 	if (on && (n == SYS_munmap || (n == SYS_madvise && gives_back((int)c))))
 		heft_ledger_before_giving_back((size_t)b);
 	uint64_t before = on ? arch_stamp() : 0;

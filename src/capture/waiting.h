@@ -15,6 +15,8 @@ struct heft_map_call {
 enum { HEFT_WAITING_MOST = 16 };
 struct heft_waiting {
 	uint32_t count;
+	/* A call that maps memory is under way: the one after ours may make it by number (map_calls.c). */
+	uint32_t maps;
 	uintptr_t guard; /* the frame of that hook */
 	/* The stream is closed for short records until they are written. This was its limit, in this chunk. */
 	uint64_t limit;

@@ -7,9 +7,8 @@
 #include "ledger/ledger_parts.h"
 
 #include "hosted/error.h"
-#include "wire/session.h"
+#include "session/session_own.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
 const char ledger_pages_of_blocks[] = "pages with blocks";
@@ -34,20 +33,20 @@ static bool claim_own(struct ledger_taking *t, uint64_t at, uint64_t bytes)
 				      "heft's tables in the program");
 }
 
-/* Of a process that another heft records, or its agent: its session file says where they are. */
+static bool read_memory(void *ctx, uint64_t at, void *to, size_t bytes)
+{
+	return ledger_read(ctx, at, to, bytes);
+}
+
+/* Of a process that another heft records, or its agent */
 static bool claim_own_of_session(struct ledger_taking *t, const struct target_mapping *m)
 {
-	struct ledger_own own[WIRE_OWNS];
-	_Static_assert(sizeof *own == sizeof(struct wire_own), "the same two words");
-	uint32_t version = 0;
+	struct session_own own[SESSION_OWNS];
 	bool fine = true;
 	if (!ledger_is_session(m) || m->offset || !m->read ||
-	    !ledger_read(t, m->start + offsetof(struct wire_header, version), &version,
-			 sizeof version) ||
-	    version != WIRE_VERSION ||
-	    !ledger_read(t, m->start + offsetof(struct wire_header, own), own, sizeof own))
+	    !session_own_read(own, m->start, read_memory, t))
 		return true;
-	for (size_t i = 0; i < WIRE_OWNS && fine; i++)
+	for (size_t i = 0; i < SESSION_OWNS && fine; i++)
 		fine = claim_own(t, own[i].at, own[i].bytes);
 	return fine;
 }
