@@ -13,6 +13,7 @@
 #define UNTOUCHED_LEAST_BYTES (1u << 20)
 #define UNTOUCHED_LEAST_SHARE 0.5      /* of the function's live bytes */
 #define UNTOUCHED_LEAST_HEAP_SHARE 0.1 /* of all live bytes */
+#define UNTOUCHED_FEW_BLOCKS 16        /* a buffer for the largest input, not one for each object */
 
 static uint64_t untouched_by(const struct profile_look *l)
 {
@@ -40,10 +41,13 @@ static int report_place(struct diagnosis *d, const struct look_place *place)
 	uint64_t used = blocks ? (bytes - l->untouched_bytes) / blocks : 0;
 	struct draft f = draft_begin(FINDING_UNTOUCHED_MEMORY, place->site, l->untouched_bytes);
 	draft_rule(&f, &r);
-	/* It is not resident: never high. */
+	/* It is not resident: never high. The buffers of a compressor do not grow with what the program keeps. */
+	const enum finding_severity most = l->untouched_blocks < UNTOUCHED_FEW_BLOCKS
+						   ? FINDING_LOW
+						   : FINDING_MEDIUM;
 	f.finding.severity = severity_of(d, l->untouched_bytes);
-	if (f.finding.severity > FINDING_MEDIUM)
-		f.finding.severity = FINDING_MEDIUM;
+	if (f.finding.severity > most)
+		f.finding.severity = most;
 	f.finding.summary = diagnosis_text(
 		d,
 		"%s from %s: %s of %s, %s, were never touched: %s each were asked for, and %s "

@@ -100,8 +100,10 @@ struct ledger_request {
 	struct heap_look
 		*look; /* what a look at its heap tells goes there (hosted/heap_look.h); or NULL */
 	bool leaks;    /* look however long it takes */
-	bool at_once;  /* not now is never: it is not tried again */
-	bool waits;    /* until all was looked up in its memory, which it is about to give back */
+	struct heap_look *
+		touched; /* without a look: what of its blocks was never written to goes there; or NULL */
+	bool at_once; /* not now is never: it is not tried again */
+	bool waits;   /* until all was looked up in its memory, which it is about to give back */
 	void *ctx;
 	/* While the process stands still: finds out which blocks it has. Fills all but the list. HEFT_ENOMEM. */
 	int (*begin)(void *ctx, struct ledger_blocks *blocks, struct heft_error *err);

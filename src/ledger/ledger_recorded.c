@@ -7,6 +7,7 @@
 #include "ledger/ledger_parts.h"
 
 #include "hosted/error.h"
+#include "ledger/ledger_touched.h"
 #include "session/session_own.h"
 
 #include <stdio.h>
@@ -153,6 +154,7 @@ struct measuring {
 	struct ledger_taking *t;
 	struct block_sums arenas, others;
 	uint64_t large; /* how many */
+	struct ledger_touched touched;
 	size_t done;
 	size_t span; /* the next one */
 };
@@ -165,6 +167,8 @@ static void measure_in_span(void *ctx, const struct ledger_block *b)
 	struct ledger_taking *t = m->t;
 	if (m->done++ % STEP_EVERY == 0)
 		t->request->step(t->request->ctx);
+	if (t->request->touched)
+		ledger_touched_add(&m->touched, b);
 	while (m->span < t->taken.count && t->taken.items[m->span].end <= b->address)
 		m->span++;
 	if (m->span == t->taken.count || t->taken.items[m->span].start > b->address)
@@ -253,9 +257,14 @@ int ledger_recorded_lines(struct ledger_taking *t, const struct ledger_bytes *ar
 			  const struct ledger_bytes *others, struct ledger *l,
 			  struct heft_error *err)
 {
-	struct measuring m = {.t = t};
+	struct measuring m = {.t = t, .touched.pages = &t->pages};
 	t->request->each_block(t->request->ctx, measure_in_span, &m);
-	int rc = t->heap && t->heap_was_still ? lines_of_chunks(t, arenas, &m.arenas, l, err) : 1;
+	int rc = t->request->touched ? ledger_touched_rows(&m.touched, t->request->touched, err)
+				     : 0;
+	vector_free(&m.touched);
+	if (rc)
+		return rc;
+	rc = t->heap && t->heap_was_still ? lines_of_chunks(t, arenas, &m.arenas, l, err) : 1;
 	if (rc == 1)
 		rc = lines_of_blocks(t, arenas, &m.arenas, t->heap != NULL, l, err);
 	if (!rc)

@@ -260,6 +260,7 @@ static bool take_with(struct recorder *r, struct process *p, struct ledger_order
 		.at_once = order.at_once,
 		.waits = order.waits,
 		.look = order.leaks ? &look : NULL,
+		.touched = order.leaks ? NULL : &look,
 		.leaks = order.leaks,
 		.ctx = &t,
 		.begin = begin_blocks,
@@ -283,6 +284,7 @@ static bool take_with(struct recorder *r, struct process *p, struct ledger_order
 		recorded(p)->ledgers.own_bytes = ledger_sum(&l).own;
 		ledger_fini(&l);
 		look.time_ns = t.time_ns;
+		look.pid = p->seen_pid;
 		if (look.parts || look.note[0])
 			trace_writer_look(r->writer, &look, p->index);
 	} else {

@@ -252,6 +252,45 @@ def test_tables_of_connections(tmp_path):
         assert abs(objects["evidence"]["touched_bytes_each"] - (27000 + 262144 - 4080)) < 300
 
 
+def test_ledgers_know_what_was_never_touched(tmp_path):
+    """Without --leaks nobody looks at what the blocks hold. Their pages are known from any ledger."""
+    kinds = {}
+    for _ in range(6):
+        path = tmp_path / "plain.heft"
+        assert run([HEFT, "run", "-q", "--force", "-o", path, BUILD / "examples" / "connections", "A"]).returncode == 0
+        rep = report(path)
+        kinds = {f["kind"]: f for f in rep["findings"]}
+        if "untouched-memory" in kinds:  # else the machine was too busy to stop it near its peak
+            break
+    e = kinds["untouched-memory"]["evidence"]
+    assert e["function"] == "make_id_table" and 200 < e["blocks"] <= 300
+    assert e["requested_bytes_each"] == 262144 and e["touched_bytes_each"] == 4096 - 16
+    assert abs(kinds["per-instance-cost"]["evidence"]["touched_bytes_each"] - 27000) < 300
+    assert run([HEFT, "verify", path]).returncode == 0
+    nothing = run([HEFT, "report", "--sort", "unreachable", path])
+    assert nothing.returncode == 1 and b"does not record what --sort unreachable needs" in nothing.stderr
+
+
+def test_a_few_untouched_buffers_are_low(compiled, tmp_path):
+    """Fifteen tables are buffers for the largest case; that there is one for each object is another matter."""
+    for count, severity in (("15", "low"), ("16", "medium")):
+        path, _ = recorded(tmp_path, [compiled("heap_states.c"), "untouched", count])
+        f, _ = found(path, "untouched-memory")
+        assert f["severity"] == severity and f["evidence"]["blocks"] == int(count)
+
+
+def test_a_later_ledger_keeps_a_look(compiled, tmp_path):
+    """What a look has found that somebody asked for stays, whatever the ledger at exit knows about pages."""
+    path = tmp_path / "kept.heft"
+    heft = start([HEFT, "run", "-q", "-o", path, "--", compiled("leak_cases.c"), "large", "hold"], stdin=subprocess.PIPE)
+    assert Lines(heft.stdout).next() == "held"
+    [pid] = children_of(heft.pid)
+    assert looked(pid)["leaks"]["lost_bytes"] == 1 << 20
+    heft.communicate(timeout=60)
+    moments = [one["moment"] for one in json.loads(run([HEFT, "map", "--json", path]).stdout)["ledgers"]]
+    assert moments[-1] == "exit" and lost_in(report(path)) == Lost(1, 1 << 20)
+
+
 def most_resident(env, variant):
     """Without heft, as the kernel has it."""
     process = subprocess.Popen([BUILD / "examples" / "connections", variant], env=env, stdout=subprocess.DEVNULL)
