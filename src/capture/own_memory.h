@@ -9,6 +9,8 @@ static inline void heft_list_own(struct wire_header *h, const void *at, uint64_t
 {
 	for (unsigned i = 0; h && i < WIRE_OWNS; i++) {
 		uint64_t empty = 0;
+		if (atomic_load_explicit(&h->own[i].at, memory_order_relaxed))
+			continue;
 		if (atomic_compare_exchange_strong(&h->own[i].at, &empty, (uint64_t)at)) {
 			atomic_store(&h->own[i].bytes, bytes);
 			break;

@@ -77,7 +77,7 @@ struct ledger_mapped {
 	uint64_t start, end;
 	uint32_t site; /* of the recording */
 };
-enum { LEDGER_OWNS = 128 };
+enum { LEDGER_OWNS = 1024 };
 typedef void ledger_block_fn(void *ctx, const struct ledger_block *block);
 /* What is known of the live blocks of a recorded process */
 struct ledger_blocks {

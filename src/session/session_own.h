@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SESSION_OWNS = 128 };
+enum { SESSION_OWNS = 1024 };
 struct session_own {
 	uint64_t at, bytes; /* at is 0: an empty place */
 };

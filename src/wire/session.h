@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 11u
+#define WIRE_VERSION 12u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
@@ -54,7 +54,7 @@ enum {
 	WIRE_NODES = 1 << 20,      /* 16 MiB */
 	WIRE_ASK_BYTES = 64 << 10, /* answers to a process that is not sampled come through here */
 	WIRE_LOG_BYTES = (2 << 20) - WIRE_ASK_BYTES,
-	WIRE_HEADER_BYTES = 28 << 10,
+	WIRE_HEADER_BYTES = 44 << 10,
 	WIRE_REAPS = 384,
 	WIRE_NAMES = 8192,          /* that a process may have given: their numbers begin at 1 */
 	WIRE_TEXT_BYTES = 12 << 10, /* exe, then the arguments, each with its NUL */
@@ -260,7 +260,7 @@ enum { WIRE_LEDGER_OWN_PAGES = 2048 }; /* 8 MiB: below that nobody asks */
 #define WIRE_LEAKS_NAME ".leaks"
 
 /* Memory that heft's library has mapped for itself; at is 0: an empty place */
-enum { WIRE_OWNS = 128 };
+enum { WIRE_OWNS = 1024 }; /* each thread has one */
 struct wire_own {
 	_Atomic uint64_t at, bytes;
 };

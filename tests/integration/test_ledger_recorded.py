@@ -161,6 +161,14 @@ def test_forked_children_have_ledgers_of_their_own(recorded, ways):
         assert one.sum("requested") == 2_000_000 and one.sum("in_use") + one.sum("held_free") >= 2_000_000
 
 
+def test_many_threads(compiled, recorded):
+    """heft has some memory for each of them: that is not the program's."""
+    _, ledgers = recorded([compiled("waiting_threads.c", flags=("-pthread",)), "400"])
+    (ledger,) = [one for one in ledgers if one["moment"] == "exit"]
+    assert ledger.sum("anonymous", "not recorded") < MIB
+    assert ledger.sum("heft", "heft's tables") >= 400 * 4096
+
+
 def test_small_heaps_and_no_ledger(recorded, ways):
     assert recorded(["true"])[1] == recorded(["ls", "/"])[1] == []
     assert recorded([ways, "exit"], "--no-ledger")[1] == []
