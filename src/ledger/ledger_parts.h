@@ -39,6 +39,7 @@ struct ledger_taking {
 	bool only_extents;                /* of the heap are known */
 	struct ledger_blocks blocks;      /* that were recorded */
 	VECTOR(struct older_block) large; /* of these: may have mappings of their own */
+	bool large_listed;
 	/* From after it */
 	struct target_maps maps;
 	struct name_pool *names;
