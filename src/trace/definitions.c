@@ -527,6 +527,16 @@ static const char *get_look(struct definitions *d, struct byte_cursor *c)
 	return NULL;
 }
 
+void definitions_compare_with_peaks(struct definitions *d)
+{
+	for (size_t i = 0; i < d->ledger_count; i++) {
+		struct ledger *l = &d->ledgers[i];
+		uint64_t peak = d->processes[l->process].peak_bytes;
+		if (l->live_bytes && l->live_bytes <= peak)
+			l->share_of_peak = (double)l->live_bytes / (double)peak;
+	}
+}
+
 const char *definitions_get_block(struct definitions *d, unsigned type, uint64_t count,
 				  struct byte_cursor *c)
 {

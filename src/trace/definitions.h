@@ -61,5 +61,8 @@ void definitions_fini(struct definitions *d);
  * what was expected. */
 const char *definitions_get_block(struct definitions *d, unsigned type, uint64_t count,
 				  struct byte_cursor *c);
+/* When all are read: how near the peak of the whole run each ledger was. When it was taken nobody knew how high the heap
+ * would rise. */
+void definitions_compare_with_peaks(struct definitions *d);
 
 #endif

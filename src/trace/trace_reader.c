@@ -395,17 +395,6 @@ int trace_reader_open(struct trace_reader **out, const char *path, struct heft_e
 	return trace_reader_open_written(out, path, &none, err);
 }
 
-/* When a ledger was taken nobody knew how high the heap would rise. */
-static void compare_with_peaks(struct definitions *d)
-{
-	for (size_t i = 0; i < d->ledger_count; i++) {
-		struct ledger *l = &d->ledgers[i];
-		uint64_t peak = d->processes[l->process].peak_bytes;
-		if (l->live_bytes && l->live_bytes <= peak)
-			l->share_of_peak = (double)l->live_bytes / (double)peak;
-	}
-}
-
 int trace_reader_open_written(struct trace_reader **out, const char *path, struct tally *tally,
 			      struct heft_error *err)
 {
@@ -434,7 +423,7 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 	}
 	r->decoder.tick_shift = (unsigned)__builtin_ctzll(r->tables.meta.tick_ns);
 	tally_update_peaks(&r->tally);
-	compare_with_peaks(&r->tables);
+	definitions_compare_with_peaks(&r->tables);
 
 	struct trace_contents *c = &r->contents;
 	const struct definitions *d = &r->tables;
