@@ -35,7 +35,8 @@ mkdir -p "$build/found"
 failed=
 for target in "$@"; do
 	case $target in # some share a corpus
-	trace_reader | recording) seeds=tests/fuzz/corpus/trace ;;
+	trace_reader) seeds=tests/fuzz/corpus/trace ;;
+	recording) seeds=tests/fuzz/corpus/trace ;;
 	eh_frame_index) seeds=tests/fuzz/corpus/cfi ;;
 	*) seeds=tests/fuzz/corpus/$target ;;
 	esac

@@ -1,11 +1,9 @@
 /* Reads a recording.
  *
- * A complete one is opened from its end: the end block names the index, the
- * index names all others, and only tables and the final tally are loaded, never
- * an events block. Without an end block (the recorder was killed, the disk was
- * full, or it is still being written) the file is scanned block by block up to
- * the first that is not whole; the last tally found is taken, and the events
- * after it are replayed into it.
+ * A complete one is opened from its end: the end block names the index, the index names all others, and only tables and
+ * the final tally are loaded, never an events block. Without an end block (the recorder was killed, the disk was full,
+ * or it is still being written) the file is scanned block by block up to the first that is not whole; the last tally
+ * found is taken, and the events after it are replayed into it.
  *
  * Invariants: `index` has the events blocks in file order, which is time order;
  * tables are complete before any event is decoded; ids in events are checked
