@@ -136,7 +136,7 @@ static int map_file(int fd, void **at)
 	if (!*at)
 		return -ENOMEM;
 	struct wire_session s = wire_session_at(*at);
-	int rc = sys_populate(s.header, sizeof *s.header);
+	int rc = sys_populate(s.header, offsetof(struct wire_header, own) + sizeof *s.header->own);
 	if (!rc)
 		rc = sys_populate(s.nodes, 2 * HEFT_NODES_A_PAGE * sizeof *s.nodes);
 	if (!rc && heft_settings.sample_bytes)
@@ -279,11 +279,13 @@ static void lose_child(int rc)
 static struct heft_inherited {
 	uint64_t at, bytes;
 } inherited[WIRE_OWNS];
+static unsigned inherited_count;
 
 static void keep_parents_own(void)
 {
 	struct wire_header *h = wire_session_at(heft_mapped).header;
-	for (unsigned i = 0; i < WIRE_OWNS; i++) {
+	inherited_count = heft_own_used(h);
+	for (unsigned i = 0; i < inherited_count; i++) {
 		inherited[i].at = atomic_load(&h->own[i].at);
 		inherited[i].bytes = atomic_load(&h->own[i].bytes);
 	}
@@ -293,7 +295,7 @@ static void list_own(struct heft_process *p, int forked)
 {
 	struct wire_header *h = p->session.header;
 	heft_list_own(h, p, sizeof *p);
-	for (unsigned i = 0; forked && i < WIRE_OWNS; i++)
+	for (unsigned i = 0; forked && i < inherited_count; i++)
 		if (inherited[i].at && inherited[i].at != (uint64_t)p)
 			heft_list_own(h, (const void *)inherited[i].at, inherited[i].bytes);
 }

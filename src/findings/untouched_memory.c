@@ -9,6 +9,7 @@
 #include "findings/site_names.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define UNTOUCHED_LEAST_BYTES (1u << 20)
 #define UNTOUCHED_LEAST_SHARE 0.5      /* of the function's live bytes */
@@ -25,7 +26,12 @@ static int report_place(struct diagnosis *d, const struct look_place *place)
 	const struct profile *p = d->p;
 	const struct profile_look *l = &place->look;
 	const uint64_t bytes = l->untouched_of_bytes, blocks = l->untouched_of_blocks;
+	const uint32_t name = d->named[place->site];
+	const char *function = p->stacks.frames[p->stacks.nodes[name].frame].function;
 	double share = share_of(l->untouched_bytes, bytes);
+	/* They are of many places, which nobody knows. */
+	if (p->run.older_listed && !strcmp(function, PROFILE_OLDER_PLACE))
+		return 0;
 	struct rule r = rule_begin("Most pages of these blocks were never written to.");
 	if (!l->untouched_blocks ||
 	    !rule_at_least(&r, "bytes that were never touched", UNIT_BYTES,
@@ -36,7 +42,6 @@ static int report_place(struct diagnosis *d, const struct look_place *place)
 			   share_of(l->untouched_bytes, p->heap.untouched_of_bytes),
 			   UNTOUCHED_LEAST_HEAP_SHARE))
 		return 0;
-	uint32_t name = d->named[place->site];
 	uint64_t each = blocks ? bytes / blocks : 0;
 	uint64_t used = blocks ? (bytes - l->untouched_bytes) / blocks : 0;
 	struct draft f = draft_begin(FINDING_UNTOUCHED_MEMORY, place->site, l->untouched_bytes);
@@ -60,7 +65,7 @@ static int report_place(struct diagnosis *d, const struct look_place *place)
 		"Ask for what is needed and let it grow, or share one reserve. These bytes are not "
 		"resident yet; whatever clears them (memset, or calloc of another allocator) makes "
 		"them so.";
-	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[name].frame].function);
+	draft_text(&f, "function", function);
 	draft_count(&f, "blocks", blocks);
 	draft_bytes(&f, "requested_bytes", bytes);
 	draft_bytes(&f, "untouched_bytes", l->untouched_bytes);

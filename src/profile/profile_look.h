@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 
+/* What the place of all blocks is called that the program had before heft was attached */
+#define PROFILE_OLDER_PLACE "before heft was attached"
+
 /* What a look at the heap of its process told about the live blocks of a site. All 0 if nobody looked. */
 struct profile_look {
 	uint64_t unreachable_bytes, unreachable_blocks; /* nothing leads to them */

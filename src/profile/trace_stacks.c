@@ -159,7 +159,7 @@ static int symbolise_module(struct profile *p, struct places *ps, struct place *
 	struct symbol_outcome outcome;
 	if (strcmp(pm->path, TRACE_OLDER_MODULE) == 0) {
 		p->run.older_listed = true;
-		return name_place(p, ps, order, count, "before heft was attached");
+		return name_place(p, ps, order, count, PROFILE_OLDER_PLACE);
 	}
 	if (strcmp(pm->path, TRACE_BREAK_MODULE) == 0)
 		return name_place(p, ps, order, count, "the heap of malloc (brk)");

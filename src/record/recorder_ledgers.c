@@ -172,7 +172,8 @@ static void list_own(struct process *p, struct ledger_blocks *blocks)
 {
 	const struct wire_header *h = p->view.session.header;
 	_Static_assert((int)WIRE_OWNS == LEDGER_OWNS, "room for all");
-	for (size_t i = 0; i < WIRE_OWNS; i++) {
+	const uint32_t used = atomic_load(&h->own_used);
+	for (size_t i = 0; i < WIRE_OWNS && i < used; i++) {
 		uint64_t at = atomic_load(&h->own[i].at), bytes = atomic_load(&h->own[i].bytes);
 		if (at && bytes)
 			blocks->own[blocks->own_count++] = (struct ledger_own){at, bytes};

@@ -330,14 +330,17 @@ struct wire_header {
 	_Alignas(64) _Atomic uint64_t exit_tsc, exec_tsc;
 	_Atomic uint64_t
 		own_bytes; /* memory that heft's library has mapped for itself: large tables */
-	struct wire_own own[WIRE_OWNS]; /* where that is, as far as there is room */
 	_Atomic uint32_t
 		reap_count; /* all of them; the last one is at (reap_count - 1) % WIRE_REAPS */
 	struct wire_reap reaps[WIRE_REAPS];
 	struct wire_hold holds[WIRE_HOLDS];
+	_Atomic uint32_t own_used; /* entries of own from here on were never used */
 	uint32_t hooked_count;
 	struct wire_hooked hooked[WIRE_HOOKED];
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
+	/* Where the memory of own_bytes is, as far as there is room. It is last: of most processes only the first of its pages
+	 * is ever touched. */
+	struct wire_own own[WIRE_OWNS];
 };
 _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");
 

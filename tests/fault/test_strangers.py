@@ -63,7 +63,7 @@ def test_who_drops_its_privileges_is_recorded(tmp_path, compiled, public_heft):
     assert sum(s["allocations"] for s in kept) == 50
 
 
-FILE_BYTES = 52981760  # of a session file (WIRE_FILE_BYTES); a test below fails if it is another
+FILE_BYTES = 52998144  # of a session file (WIRE_FILE_BYTES); a test below fails if it is another
 LIMITED = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))

@@ -71,7 +71,7 @@ while time.monotonic() < end:
         else:
             fd = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
             if way == 3:
-                os.ftruncate(fd, 52981760)
+                os.ftruncate(fd, 52998144)
                 os.pwrite(fd, b"HEFTSSES" + rng.randbytes(200), 0)
             held.append(fd)
             try:

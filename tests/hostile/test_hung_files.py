@@ -36,7 +36,7 @@ def asked_by(mount, pids):
     return [(number, pid) for number, pid in mount.requests() if pid in pids]
 
 
-@pytest.mark.parametrize("size", [0, 52981760], ids=["no-stat", "no-open"])
+@pytest.mark.parametrize("size", [0, 52998144], ids=["no-stat", "no-open"])
 def test_a_session_file_that_never_answers(shared_agent, size):
     """The stranger may make files in the session directory, so it may mount on them."""
     agent = shared_agent
