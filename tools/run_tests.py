@@ -54,7 +54,7 @@ OPTIONAL = [re.compile(pattern) for pattern in (
     r"\b(only|needs) root\b",  # more than one user
     r"\bmount(ed|ing)\b", r"open mapped files", r"memory cgroup", r"pid namespaces",  # what a container may forbid
     r"does not (allow ptrace|permit to trace)", r"does not run 32-bit programs",
-    r"malloc of 7 GiB fails", r"may lock only little memory", r"cannot open a thousand connections",  # limits of the machine
+    r"malloc of 7 GiB fails", r"may lock only little memory", r"slices came with Linux", r"cannot open a thousand connections",  # limits of the machine
     r"single steps are written for x86-64",
     r"itself does not do what this case expects",  # an allocator's own fault
     r"heaptrack_print does not read raw files",  # older than 1.5

@@ -99,6 +99,14 @@ int attach_begin(struct attached **out, const struct attach_options *o,
 	return rc;
 }
 
+/* Who is about to end has no memory any more, and the kernel lets nobody look inside. */
+static bool has_memory(pid_t pid)
+{
+	char status[4096];
+	return proc_text(status, sizeof status, "/proc/%d/status", (int)pid) &&
+	       proc_status_line(status, "VmSize");
+}
+
 /* A forked child may have closed itself against its own user since: then only root could leave it. */
 static void note_closed(const pid_t *pids, uint32_t count, struct attach_report *report)
 {
@@ -108,7 +116,7 @@ static void note_closed(const pid_t *pids, uint32_t count, struct attach_report 
 		int mem = open(path, O_RDONLY | O_CLOEXEC);
 		if (mem >= 0)
 			close(mem);
-		else if (errno == EACCES || errno == EPERM)
+		else if ((errno == EACCES || errno == EPERM) && has_memory(pids[i]))
 			snprintf(report->left, sizeof report->left,
 				 "process %d does not let heft look inside any more: unless it has "
 				 "executed another program, heft's code stays in it, and does "

@@ -128,7 +128,7 @@ def shown(site, path):
 
 
 def pprof(*options):
-    with tempfile.TemporaryDirectory() as where:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as where:  # go's telemetry may still write
         done = go_pprof(where, *options)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return done.stdout.decode(errors="replace")
