@@ -50,7 +50,8 @@ def test_thousands_of_processes(agent, compiled):  # noqa: F811
     run_many(agent, program, 500)
     early = settled(agent, ["RssAnon"], 8 * MIB)
     run_many(agent, program, 2500)
-    late = settled(agent, ["RssAnon"], early + 1024 * KIB)
+    # Half of that is what the allocators of its processes keep now and then.
+    late = settled(agent, ["RssAnon"], early + 2048 * KIB)
     assert late < 8 * MIB
     # Of those that are kept the first pages of their files, of the others nothing.
     assert settled(agent, ["RssShmem"], KEPT * 32 * KIB) > 0
