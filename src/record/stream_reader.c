@@ -261,7 +261,8 @@ int streams_look(struct session_view *v, uint64_t round_tsc, uint64_t now_ns, bo
 {
 	struct wire_header *h = v->session.header;
 	uint32_t high = atomic_load_explicit(&h->stream_high, memory_order_acquire);
-	if (high > WIRE_STREAMS)
+	/* It never falls. Streams that were open would stay so for ever. */
+	if (high > WIRE_STREAMS || high < v->slots)
 		return HEFT_EFORMAT;
 	if (high > v->slots) {
 		if (!array_reserve(v->streams, v->slots, v->stream_capacity, high - v->slots))
