@@ -62,6 +62,7 @@ def test_export_of_hostile_names(open_page, tmp_path):
     tags = {e.tag.split("}")[1] for e in root.iter()}
     assert tags <= {"svg", "g", "rect", "text", "title", "path", "line"}
     assert any("<script>" in (e.text or "") for e in root.iter())  # as text
+    page.wait("!document.querySelector('.menu').open")  # it closes when the file is written
     page.press("x")
     page.wait("document.querySelector('.menu').open")
     png = page.download(".menu .popup button:nth-of-type(2)")
