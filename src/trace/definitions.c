@@ -531,7 +531,9 @@ void definitions_compare_with_peaks(struct definitions *d)
 {
 	for (size_t i = 0; i < d->ledger_count; i++) {
 		struct ledger *l = &d->ledgers[i];
-		uint64_t peak = d->processes[l->process].peak_bytes;
+		/* In a damaged file nobody may have defined it. */
+		uint64_t peak = l->process < d->process_count ? d->processes[l->process].peak_bytes
+							      : 0;
 		if (l->live_bytes && l->live_bytes <= peak)
 			l->share_of_peak = (double)l->live_bytes / (double)peak;
 	}

@@ -5,6 +5,7 @@
 #include "hosted/error.h"
 #include "ledger/ledger_pages.h"
 #include "ledger/ledger_spans.h"
+#include "trace/definitions.h"
 #include "trace/ledger_block.h"
 
 #include <fcntl.h>
@@ -164,6 +165,22 @@ static const char *read_back(struct ledger *l, const struct byte_buffer *b, size
 		assert_int_equal(process, 2);
 	free(copy);
 	return wrong;
+}
+
+/* Of a process that rose to 200 bytes, of one that never had as much, and of one that a damaged file does not define */
+TEST(ledgers_are_compared_with_the_peak_of_the_run)
+{
+	struct trace_process processes[] = {{.peak_bytes = 200}, {.peak_bytes = 40}};
+	struct ledger ledgers[3];
+	for (uint32_t i = 0; i < 3; i++)
+		ledgers[i] = (struct ledger){.live_bytes = 50, .share_of_peak = 1, .process = i};
+	struct definitions d = {
+		.ledgers = ledgers, .ledger_count = 3, .processes = processes, .process_count = 2};
+	definitions_compare_with_peaks(&d);
+	assert_true(ledgers[0].share_of_peak == 0.25);
+	assert_true(ledgers[1].share_of_peak == 1 && ledgers[2].share_of_peak == 1);
+	d = (struct definitions){.ledgers = ledgers, .ledger_count = 3};
+	definitions_compare_with_peaks(&d);
 }
 
 TEST(ledgers_come_back_as_they_were)
