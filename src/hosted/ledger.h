@@ -77,12 +77,17 @@ struct ledger_mapped {
 	uint64_t start, end;
 	uint32_t site; /* of the recording */
 };
-enum { LEDGER_OWNS = 1024 };
+enum {
+	LEDGER_OWNS = 1024,
+	LEDGER_LARGE =
+		64 << 10 /* no smaller block has a mapping of its own, but by a rare setting */
+};
 typedef void ledger_block_fn(void *ctx, const struct ledger_block *block);
 /* What is known of the live blocks of a recorded process */
 struct ledger_blocks {
 	VECTOR_MEMBERS(struct ledger_block); /* for a look: all of them, in order of address */
 	VECTOR(struct ledger_mapped) mapped; /* in order of address */
+	uint64_t live;                       /* how many there are */
 	bool about; /* calls were under way: a few blocks may be missing, or gone */
 	/* Memory of heft's own in the process */
 	struct ledger_own {
@@ -110,6 +115,8 @@ struct ledger_request {
 	/* After that: hands over every block of that moment, in order of address, as often as it is asked. There may be
 	 * millions: they are not copied. */
 	void (*each_block)(void *ctx, ledger_block_fn *fn, void *fn_ctx);
+	/* The same for those of LEDGER_LARGE bytes and more, and perhaps some smaller ones, soon: the process stands still. */
+	void (*each_large)(void *ctx, ledger_block_fn *fn, void *fn_ctx);
 	/* A process that asked may go on: after the pause, or when all was looked up (waits). Not called after a failure. */
 	void (*release)(void *ctx);
 	/* Now and then: whoever waits for the caller sees that something is done. */

@@ -24,8 +24,7 @@ enum {
 	STILL_US_A_GIB = 10000, /* so much for each GiB in memory, is read in the pause */
 	EXIT_LEAST_US = 10000,  /* the same of a process that exits */
 	EXIT_US_A_GIB = 20000,
-	LARGE_LEAST =
-		64 << 10, /* no smaller block has a mapping of its own, but by a rare setting */
+	BLOCK_NS = 20, /* to read a block takes more: about 50 */
 };
 
 const char ledger_break_name[] = "the heap at the program's break";
@@ -121,16 +120,15 @@ static uint64_t *thread_pointers(struct ledger_taking *t)
 static void add_large(void *ctx, const struct ledger_block *b)
 {
 	struct ledger_taking *t = ctx;
-	if (b->size_bytes >= LARGE_LEAST)
+	if (b->size_bytes >= LEDGER_LARGE)
 		(void)vector_push(&t->large, (struct older_block){b->address, b->size_bytes});
 }
 
-/* Once: it goes through all blocks, which takes 9 ns each, and the process stands still. */
 static void list_large(struct ledger_taking *t)
 {
 	t->large_listed = true;
 	if (vector_reserve(&t->large, 1))
-		t->request->each_block(t->request->ctx, add_large, t);
+		t->request->each_large(t->request->ctx, add_large, t);
 }
 
 static void read_heap(struct ledger_taking *t, bool still, uint64_t limit_ns)
@@ -168,8 +166,13 @@ void ledger_heap_read_still(struct ledger_taking *t)
 	bool asked = t->look && !t->request;
 	if (t->heap_took_ns > most_ns && !asked)
 		return;
-	read_heap(t, true, asked ? RUNNING_LIMIT_MS * MS : t->request ? most_ns : 2 * most_ns);
-	t->heap_was_still = !t->totals.incomplete;
+	if (t->blocks.live * BLOCK_NS <= most_ns) {
+		read_heap(t, true,
+			  asked        ? RUNNING_LIMIT_MS * MS
+			  : t->request ? most_ns
+				       : 2 * most_ns);
+		t->heap_was_still = !t->totals.incomplete;
+	}
 	t->only_extents = t->request && !t->heap_was_still;
 	if (t->only_extents)
 		read_heap(t, true, RUNNING_LIMIT_MS * MS);

@@ -125,7 +125,7 @@ static bool claim_file(struct ledger_taking *t, const struct target_mapping *m)
 		}
 		span.name = keep(t, m->name);
 	}
-	return ledger_spans_add(&t->wanted, &span);
+	return ledger_spans_add(&t->wanted[t->turn], &span);
 }
 
 /* ---- names that are no files */
@@ -198,14 +198,11 @@ int ledger_names_claim(struct ledger_taking *t, struct heft_error *err)
 		fine = m->inode || is_shared_memory(m->name) ? claim_file(t, m)
 							     : claim_special(t, m);
 	}
-	if (!fine)
-		return heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
-	int rc = ledger_claim_all(t, err);
+	t->turn = LEDGER_TURN_BSS;
 	for (size_t i = 0; i < t->modules.count && fine; i++)
 		fine = claim_bss(t, &t->modules.items[i]);
-	if (!rc && fine)
-		fine = claim_attached(t);
-	return rc || fine ? rc : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
+	fine = fine && claim_attached(t);
+	return fine ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
 }
 
 /* ---- the rest */
@@ -244,7 +241,7 @@ int ledger_mapped_claim(struct ledger_taking *t, struct heft_error *err)
 						   .name = name,
 						   .site = piece->site + 1};
 			if (ledger_is_plain(m))
-				fine = ledger_spans_add(&t->wanted, &span);
+				fine = ledger_spans_add(&t->wanted[t->turn], &span);
 		}
 	}
 	return fine ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");

@@ -18,6 +18,21 @@ extern const char ledger_pages_of_blocks[];
 /* The break of a program whose allocator is not glibc's */
 extern const char ledger_break_name[];
 
+/* Rules claim pages in turns. What a turn has got is no later one's. */
+enum ledger_turn {
+	LEDGER_TURN_NAMES,
+	LEDGER_TURN_BSS,
+	LEDGER_TURN_OWN,
+	LEDGER_TURN_HEAP,
+	LEDGER_TURN_RECORDED,
+	LEDGER_TURN_RUNTIMES,
+	LEDGER_TURN_STACKS,
+	LEDGER_TURN_KEPT_STACKS,
+	LEDGER_TURN_MAPPED,
+	LEDGER_TURN_REST,
+	LEDGER_TURNS,
+};
+
 struct ledger_taking {
 	pid_t pid;
 	struct stop *stop;
@@ -43,18 +58,17 @@ struct ledger_taking {
 	/* From after it */
 	struct target_maps maps;
 	struct name_pool *names;
-	struct ledger_spans taken, wanted;
+	enum ledger_turn turn; /* of the rule that makes its claims */
+	struct ledger_spans wanted[LEDGER_TURNS], taken;
 };
 
-/* A claim, for the next ledger_claim_all; false: no memory. */
+/* A claim of this turn; false: no memory. */
 bool ledger_claim(struct ledger_taking *t, uint64_t start, uint64_t end, enum ledger_kind kind,
 		  const char *name);
 /* The same, of what is anonymous memory there, has no name and is not only reserved: for places that the program's own
  * memory names, which may be anywhere. */
 bool ledger_claim_anonymous(struct ledger_taking *t, uint64_t start, uint64_t end,
 			    enum ledger_kind kind, const char *name);
-/* Gives what was claimed since the last call, as far as it is still free. */
-int ledger_claim_all(struct ledger_taking *t, struct heft_error *err);
 /* Memory of the process, now. False: not all of it is there. */
 bool ledger_read(struct ledger_taking *t, uint64_t at, void *to, size_t bytes);
 /* Anonymous memory that its process can write to, and that has no name. */

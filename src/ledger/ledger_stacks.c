@@ -210,8 +210,8 @@ int ledger_stacks_claim(struct ledger_taking *t, struct heft_error *err)
 	bool fine = true;
 	for (size_t i = 0; i < t->threads.count && fine; i++)
 		fine = claim_thread(t, &t->threads.items[i], &sizes);
-	int rc = fine ? ledger_claim_all(t, err) : 0;
+	t->turn = LEDGER_TURN_KEPT_STACKS;
 	fine = fine && claim_all_kept(t, &sizes);
 	fine = fine && claim_first(t);
-	return rc || fine ? rc : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
+	return fine ? 0 : heft_fail(err, HEFT_ENOMEM, "no memory for a ledger");
 }

@@ -2,7 +2,7 @@
  * mappings, its pages and its threads are read; all else is done when it runs again.
  *
  * Pages are decided about one by one, not by mappings: the kernel merges neighbours, so that a mapping may have a
- * library's .bss, large blocks and a program's own memory at once. Rules claim pages in a fixed order, and the first
+ * library's .bss, large blocks and a program's own memory at once. Rules claim pages in turns, and the first
  * claim wins: what has a name, .bss, glibc's heap, heaps of interpreters, stacks, the rest. Every page that was counted is
  * in exactly one line, so the lines add up whatever the rules find. */
 #include "ledger/ledger_take.h"
@@ -30,7 +30,7 @@ bool ledger_claim(struct ledger_taking *t, uint64_t start, uint64_t end, enum le
 		  const char *name)
 {
 	const struct ledger_span span = {.start = start, .end = end, .kind = kind, .name = name};
-	return ledger_spans_add(&t->wanted, &span);
+	return ledger_spans_add(&t->wanted[t->turn], &span);
 }
 
 bool ledger_claim_anonymous(struct ledger_taking *t, uint64_t start, uint64_t end,
@@ -46,11 +46,6 @@ bool ledger_claim_anonymous(struct ledger_taking *t, uint64_t start, uint64_t en
 					    m->end < end ? m->end : end, kind, name);
 	}
 	return fine;
-}
-
-int ledger_claim_all(struct ledger_taking *t, struct heft_error *err)
-{
-	return ledger_spans_claim(&t->taken, &t->wanted, err);
 }
 
 bool ledger_read(struct ledger_taking *t, uint64_t at, void *to, size_t bytes)
@@ -134,21 +129,39 @@ static void show_life(const struct ledger_taking *t)
 		t->request->step(t->request->ctx);
 }
 
-/* Every rule in its turn. Some look into the memory of the process, which must not end meanwhile. */
-static int claim(struct ledger_taking *t, struct heft_error *err)
+/* Some rules look into the memory of the process, which must not end before. */
+static int make_claims(struct ledger_taking *t, bool looking, struct heft_error *err)
 {
-	int (*const rules[])(struct ledger_taking *, struct heft_error *) = {
-		ledger_names_claim,    ledger_own_claim,      ledger_heap_claim,
-		ledger_recorded_claim, ledger_runtimes_claim, ledger_stacks_claim,
-		ledger_mapped_claim,   ledger_rest_claim,
+	static const struct {
+		int (*claim)(struct ledger_taking *, struct heft_error *);
+		enum ledger_turn turn;
+		bool looks;
+	} rules[] = {
+		{ledger_names_claim, LEDGER_TURN_NAMES, true},
+		{ledger_own_claim, LEDGER_TURN_OWN, true},
+		{ledger_heap_claim, LEDGER_TURN_HEAP, true},
+		{ledger_runtimes_claim, LEDGER_TURN_RUNTIMES, true},
+		{ledger_stacks_claim, LEDGER_TURN_STACKS, true},
+		{ledger_recorded_claim, LEDGER_TURN_RECORDED, false},
+		{ledger_mapped_claim, LEDGER_TURN_MAPPED, false},
+		{ledger_rest_claim, LEDGER_TURN_REST, false},
 	};
 	int rc = 0;
 	for (size_t i = 0; i < sizeof rules / sizeof *rules && !rc; i++) {
-		rc = rules[i](t, err);
-		if (!rc)
-			rc = ledger_claim_all(t, err);
+		t->turn = rules[i].turn;
+		if (rules[i].looks == looking)
+			rc = rules[i].claim(t, err);
 		show_life(t);
 	}
+	return rc;
+}
+
+/* Those that need no look at the process any more; then every turn gets its pages. */
+static int settle_claims(struct ledger_taking *t, struct heft_error *err)
+{
+	int rc = make_claims(t, false, err);
+	for (size_t i = 0; i < LEDGER_TURNS && !rc; i++)
+		rc = ledger_spans_claim(&t->taken, &t->wanted[i], err);
 	return rc;
 }
 
@@ -171,7 +184,9 @@ static int read_stopped(struct ledger_taking *t, struct heft_error *err)
 		rc = target_maps_parse(&t->maps, t->maps_text.items, err);
 	/* Who looks wants to know whose each page is. */
 	if (!rc && t->look)
-		rc = claim(t, err);
+		rc = make_claims(t, true, err);
+	if (!rc && t->look)
+		rc = settle_claims(t, err);
 	if (!rc && t->look)
 		look(t);
 	return rc;
@@ -362,9 +377,11 @@ static int take(struct ledger_taking *t, struct ledger *l, struct heft_error *er
 		return rc;
 	read_beside(t, l);
 	if (!t->look)
-		rc = claim(t, err);
+		rc = make_claims(t, true, err);
 	if (t->request && t->request->waits)
 		t->request->release(t->request->ctx);
+	if (!rc && !t->look)
+		rc = settle_claims(t, err);
 	if (!rc)
 		rc = make_lines(t, l, err);
 	if (!rc)
@@ -402,7 +419,8 @@ static int run_task(void *ctx)
 	vector_free(&t.blocks);
 	vector_free(&t.large);
 	vector_free(&t.taken);
-	vector_free(&t.wanted);
+	for (size_t i = 0; i < LEDGER_TURNS; i++)
+		vector_free(&t.wanted[i]);
 	free(t.thread_pointers);
 	name_pool_free(t.names);
 	return rc;

@@ -151,7 +151,7 @@ static bool add_to_table(struct live_blocks *l, struct live_entry *e, const stru
 			struct live_block other = unpacked(l, b->addr & ~31ull, e);
 			live_table_add(&l->table, &other);
 		}
-		live_entry_touched(e);
+		live_entry_touched(e, LIVE_HAD_BLOCK);
 		e->block = e->birth != 0;
 		e->birth = LIVE_IN_TABLE;
 	}
@@ -192,7 +192,8 @@ static int by_number(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-void live_blocks_shadowed(struct live_blocks *l, live_block_fn *each, void *ctx)
+/* Calls `each` for the blocks in pages that have the mark, in order of address. */
+static void all_of_marked(struct live_blocks *l, unsigned char mark, live_block_fn *each, void *ctx)
 {
 	struct live_region in_order[LIVE_REGIONS];
 	unsigned count = 0;
@@ -202,8 +203,30 @@ void live_blocks_shadowed(struct live_blocks *l, live_block_fn *each, void *ctx)
 	qsort(in_order, count, sizeof *in_order, by_number);
 	for (unsigned i = 0; i < count; i++)
 		for (unsigned page = 0; page < PAGES; page++)
-			if (in_order[i].shadow[LIVE_SHADOW_BYTES + page])
+			if (in_order[i].shadow[LIVE_SHADOW_BYTES + page] & mark)
 				all_of_page(l, &in_order[i], page, each, ctx);
+}
+
+void live_blocks_shadowed(struct live_blocks *l, live_block_fn *each, void *ctx)
+{
+	all_of_marked(l, LIVE_HAD_BLOCK, each, ctx);
+}
+
+struct only_large {
+	live_block_fn *each;
+	void *ctx;
+};
+
+static void if_large(void *ctx, const struct live_block *b)
+{
+	const struct only_large *only = ctx;
+	if (b->size >= LIVE_LARGE)
+		only->each(only->ctx, b);
+}
+
+void live_blocks_shadowed_large(struct live_blocks *l, live_block_fn *each, void *ctx)
+{
+	all_of_marked(l, LIVE_HAD_LARGE, if_large, &(struct only_large){each, ctx});
 }
 
 void live_blocks_tabled(struct live_blocks *l, live_block_fn *each, void *ctx)

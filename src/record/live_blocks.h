@@ -26,7 +26,10 @@ enum {
 	LIVE_BIRTH_SHIFT = 4, /* births are kept to 16 cycles */
 	LIVE_UPPER = 2,
 	LIVE_SPECIAL = 1,
+	LIVE_LARGE = 64 << 10, /* bytes of a block that may have a mapping of its own */
 };
+/* What the mark of a page of a shadow says (live_entry_touched) */
+enum { LIVE_HAD_BLOCK = 1, LIVE_HAD_LARGE = 2 };
 #define LIVE_IN_TABLE ((uint64_t)LIVE_SPECIAL)
 #define LIVE_AGE_LIMIT (1ull << (47 + LIVE_BIRTH_SHIFT)) /* cycles of recording: 10 days */
 
@@ -64,6 +67,8 @@ bool live_blocks_add(struct live_blocks *l, const struct live_block *block);
 typedef void live_block_fn(void *ctx, const struct live_block *block);
 /* Calls `each` for the blocks in shadows, in order of address. */
 void live_blocks_shadowed(struct live_blocks *l, live_block_fn *each, void *ctx);
+/* The same for those of LIVE_LARGE and more, without a look at all the others. */
+void live_blocks_shadowed_large(struct live_blocks *l, live_block_fn *each, void *ctx);
 /* And for those of the table. */
 void live_blocks_tabled(struct live_blocks *l, live_block_fn *each, void *ctx);
 /* For all: first those, then these. */
@@ -107,12 +112,16 @@ static inline const struct live_region *live_region_near(const struct live_block
 }
 
 enum { LIVE_PAGE_BITS = 12 };
-/* Every page of a shadow that has had a block is marked, behind the shadow. */
-static inline void live_entry_touched(struct live_entry *e)
+/* Every page of a shadow that has had a block is marked, behind the shadow, and every one that has had a large one. */
+static inline void live_entry_touched(struct live_entry *e, unsigned char mark)
 {
 	uintptr_t base = (uintptr_t)e & ~(LIVE_SHADOW_BYTES - 1);
 	uintptr_t page = ((uintptr_t)e - base) >> LIVE_PAGE_BITS;
-	((unsigned char *)base)[LIVE_SHADOW_BYTES + page] = 1;
+	((unsigned char *)base)[LIVE_SHADOW_BYTES + page] |= mark;
+}
+static inline bool live_is_large(uint64_t block)
+{
+	return block & block_word(0, BLOCK_SIZE_MAX & ~(uint64_t)(LIVE_LARGE - 1), 0);
 }
 /* LIVE_UPPER or 0 */
 static inline uint64_t live_upper(uint64_t eighths)
@@ -124,7 +133,9 @@ static inline void live_entry_set(struct live_entry *e, uint64_t upper, uint64_t
 				  uint32_t thread, uint64_t block)
 {
 	if (__builtin_expect(!e->block, 0)) /* what was there once leaves its block behind */
-		live_entry_touched(e);
+		live_entry_touched(e, LIVE_HAD_BLOCK);
+	if (__builtin_expect(live_is_large(block), 0))
+		live_entry_touched(e, LIVE_HAD_LARGE);
 	e->birth = cycles >> LIVE_BIRTH_SHIFT << 17 | (uint64_t)(thread + 1) << 2 | upper;
 	e->block = block;
 }

@@ -142,13 +142,25 @@ static void merge_block(void *ctx, const struct live_block *live)
 	m->fn(m->ctx, &b);
 }
 
-static void each_block(void *ctx, ledger_block_fn *fn, void *fn_ctx)
+static void each_of(struct taking *t,
+		    void (*shadowed)(struct live_blocks *, live_block_fn *, void *),
+		    ledger_block_fn *fn, void *fn_ctx)
 {
-	struct taking *t = ctx;
 	struct merging m = {.late = &t->late, .fn = fn, .ctx = fn_ctx};
-	live_blocks_shadowed(&recorded(t->p)->reorder.blocks, merge_block, &m);
+	shadowed(&recorded(t->p)->reorder.blocks, merge_block, &m);
 	while (m.next < t->late.count)
 		fn(fn_ctx, &t->late.items[m.next++]);
+}
+
+static void each_block(void *ctx, ledger_block_fn *fn, void *fn_ctx)
+{
+	each_of(ctx, live_blocks_shadowed, fn, fn_ctx);
+}
+
+static void each_large(void *ctx, ledger_block_fn *fn, void *fn_ctx)
+{
+	_Static_assert((int)LIVE_LARGE == LEDGER_LARGE, "of the same blocks");
+	each_of(ctx, live_blocks_shadowed_large, fn, fn_ctx);
 }
 
 /* Reads what the process has recorded up to now, while it stands still. False: there may be more. */
@@ -198,6 +210,7 @@ static int begin_blocks(void *ctx, struct ledger_blocks *blocks, struct heft_err
 	blocks->about = !read_rest(t->r) && reorder->several_threads;
 	t->time_ns = drain_now_ns(&t->r->drain);
 	t->live_bytes = reorder->live_bytes;
+	blocks->live = reorder->live_blocks;
 	t->share = reorder->peak_bytes ? (double)reorder->live_bytes / (double)reorder->peak_bytes
 				       : 1;
 	live_blocks_tabled(&recorded(t->p)->reorder.blocks, keep_late, &t->late);
@@ -266,6 +279,7 @@ static bool take_with(struct recorder *r, struct process *p, struct ledger_order
 		.ctx = &t,
 		.begin = begin_blocks,
 		.each_block = each_block,
+		.each_large = each_large,
 		.release = release,
 		.step = step,
 	};

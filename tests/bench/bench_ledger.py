@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How long a program with 1 GiB in memory stands still while heft map reads its pages; what the ledgers that heft run
+"""How long a program with 1 GiB in memory stands still while heft map reads its pages, and when it exits; what the ledgers that heft run
 takes by default add to a run (with and without them in turn, the median of pairs); and what it costs to look at a heap of
 1 GiB in blocks that take 128 bytes each (heft run --leaks): reachability, equal blocks and fragmentation together. "took" is the
 look itself, by the clock; "CPU" is all that --leaks adds to the run.
@@ -18,7 +18,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-WAYS = {"small": "small pages", "sparse": "every second page", "huge": "huge pages, where the kernel gives them"}
+WAYS = {"small": "small pages", "sparse": "every second page", "huge": "huge pages, where the kernel gives them",
+        "blocks": "at exit, 8.4 million recorded blocks"}
 GOAL_MS = 50
 # Some seconds with many blocks, a peak and an exit; and some milliseconds, where only what is fixed counts
 RUNS = {
@@ -46,12 +47,26 @@ def pauses(heft, program, rounds):
     return [ledger["pause_ns"] / 1e6 for ledger in taken], taken[-1]["rss_bytes"]
 
 
+def exits(heft, rounds, work):
+    """Milliseconds for which a program with 8.4 million recorded blocks stands still when it exits, and how many bytes were resident."""
+    program, recording = work / "gib_of_blocks", work / "exit.heft"
+    subprocess.run([os.environ.get("CC", "gcc"), "-O2", HERE / "gib_of_blocks.c", "-o", program], check=True)
+    ms = []
+    for _ in range(rounds):
+        subprocess.run([heft, "run", "-q", "--force", "-o", recording, "--", program, "apart"], check=True)
+        last = json.loads(subprocess.run([heft, "map", "--json", recording], check=True, capture_output=True).stdout)["ledgers"][-1]
+        if last["moment"] != "exit":
+            raise SystemExit("bench: no ledger at exit")
+        ms.append(last["pause_ns"] / 1e6)
+    return ms, last["rss_bytes"]
+
+
 def measure(heft, rounds, work):
     program = work / "gib_of_pages"
     subprocess.run([os.environ.get("CC", "gcc"), "-O2", HERE / "gib_of_pages.c", "-o", program], check=True)
     found = {}
     for way in WAYS:
-        ms, resident = pauses(heft, [program, way], rounds)
+        ms, resident = exits(heft, rounds, work) if way == "blocks" else pauses(heft, [program, way], rounds)
         found[way] = {"median_ms": statistics.median(ms), "max_ms": max(ms), "resident_bytes": resident}
     return found
 
@@ -126,7 +141,7 @@ def look_goals(found):
 
 
 def text(found):
-    lines = [f"{'pause of heft map, 1 GiB mapped':42} {'resident':>9} {'median':>8} {'longest':>8}  ms"]
+    lines = [f"{'pause of a ledger, 1 GiB mapped':42} {'resident':>9} {'median':>8} {'longest':>8}  ms"]
     for way, words in WAYS.items():
         f = found[way]
         lines.append(f"{words:42} {f['resident_bytes'] / 2**30:5.2f} GiB {f['median_ms']:8.1f} {f['max_ms']:8.1f}")

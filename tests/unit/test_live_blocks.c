@@ -80,6 +80,34 @@ static void see(void *ctx, const struct live_block *b)
 	fail_msg("a block that is not there");
 }
 
+struct large {
+	unsigned count;
+	uint64_t last;
+};
+
+static void see_large(void *ctx, const struct live_block *b)
+{
+	struct large *large = ctx;
+	assert_true(b->size >= LIVE_LARGE && b->addr > large->last);
+	large->last = b->addr;
+	large->count++;
+}
+
+static void count_large(void *ctx, const struct live_block *b)
+{
+	*(unsigned *)ctx += b->size >= LIVE_LARGE;
+}
+
+/* Those that are found by their pages' marks are those that are among all of them. */
+static void assert_large_ones(struct live_blocks *l)
+{
+	struct large found = {0};
+	unsigned want = 0;
+	live_blocks_shadowed_large(l, see_large, &found);
+	live_blocks_shadowed(l, count_large, &want);
+	assert_int_equal(found.count, want);
+}
+
 TEST(test_random_history)
 {
 	static struct live_block want[PLACES];
@@ -101,6 +129,8 @@ TEST(test_random_history)
 			want[i] = random_block(addr);
 			assert_true(live_blocks_add(&l, &want[i]));
 		}
+		if (step % 10000 == 0)
+			assert_large_ones(&l);
 	}
 	unsigned count = 0;
 	for (unsigned i = 0; i < PLACES; i++)
@@ -110,6 +140,32 @@ TEST(test_random_history)
 	assert_int_equal(seen.count, count);
 	assert_int_equal(l.region_count,
 			 PLACES / 4 < LIVE_REGIONS - 2 ? PLACES / 4 + 2 : LIVE_REGIONS);
+	live_blocks_fini(&l);
+}
+
+/* The smallest large block, the largest small one, and a small one where a large one was */
+TEST(test_large_blocks)
+{
+	struct live_blocks l;
+	struct large found = {0};
+	struct live_block b = {.addr = 0x555555559000ull, .size = LIVE_LARGE - 1};
+	assert_int_equal(live_blocks_init(&l), 0);
+	assert_true(live_blocks_add(&l, &b));
+	b = (struct live_block){.addr = 0x55555556a000ull, .size = LIVE_LARGE, .slack = 4000};
+	assert_true(live_blocks_add(&l, &b));
+	b = (struct live_block){.addr = 0x7f0000000010ull, .size = BLOCK_SIZE_MAX & 0xfffffff};
+	assert_true(live_blocks_add(&l, &b));
+	b = (struct live_block){.addr = 0x7f0000002000ull, .size = 16, .slack = 4000};
+	assert_true(live_blocks_add(&l, &b));
+	live_blocks_shadowed_large(&l, see_large, &found);
+	assert_int_equal(found.count, 2);
+	assert_int_equal(found.last, 0x7f0000000010ull);
+	live_blocks_remove(&l, 0x55555556a000ull);
+	b = (struct live_block){.addr = 0x55555556a000ull, .size = 16};
+	assert_true(live_blocks_add(&l, &b));
+	found = (struct large){0};
+	live_blocks_shadowed_large(&l, see_large, &found);
+	assert_int_equal(found.count, 1);
 	live_blocks_fini(&l);
 }
 
