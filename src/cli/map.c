@@ -269,6 +269,16 @@ static int show_events(const char *path, struct trace_reader *r, const struct ma
 		       : map_events_text(stdout, r, &calls, err);
 }
 
+static const char *why_none(const struct trace_contents *c)
+{
+	if (!c->complete)
+		return "it is incomplete (cut off, or still being written)";
+	if (c->samples_count)
+		return "it is sampled";
+	return "it was recorded with --no-ledger, or its programs had less than 1 MiB of heap, "
+	       "or ended at once in another way than by exit";
+}
+
 static int show_chosen(const char *path, struct trace_reader *r, const struct ledger *chosen,
 		       size_t count, const struct map_options *o, struct heft_error *err)
 {
@@ -276,13 +286,8 @@ static int show_chosen(const char *path, struct trace_reader *r, const struct le
 	if (o->json && (count || c->mappings))
 		return write_json(chosen, count, r, NULL, o, err);
 	if (!c->ledger_count)
-		return heft_fail(
-			err, HEFT_EREFUSED,
-			"%s has no ledger: it is sampled or was recorded with --no-ledger, or its "
-			"programs had less than 1 MiB of heap, or ended at once in another way "
-			"than "
-			"by exit%s",
-			path, c->mappings ? "\n--events shows what they mapped" : "");
+		return heft_fail(err, HEFT_EREFUSED, "%s has no ledger: %s%s", path, why_none(c),
+				 c->mappings ? "\n--events shows what they mapped" : "");
 	if (!count)
 		return heft_fail(err, HEFT_EREFUSED, "%s has no such ledger; it has %zu others",
 				 path, c->ledger_count);

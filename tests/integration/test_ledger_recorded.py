@@ -435,6 +435,14 @@ def test_a_traced_program_has_none(recorded, ways, tmp_path):
     assert "already traced" in note
 
 
+def test_why_there_is_none(ways, tmp_path):
+    path, cut = tmp_path / "x.heft", tmp_path / "cut.heft"
+    assert run([HEFT, "run", "--no-ledger", "-q", "-o", path, ways, "exit"]).returncode == 4
+    assert b"has no ledger: it was recorded with --no-ledger, or" in run([HEFT, "map", path]).stderr
+    cut.write_bytes(path.read_bytes()[:-200])
+    assert b"has no ledger: it is incomplete (cut off, or still being written)" in run([HEFT, "map", cut]).stderr
+
+
 def test_sampled_programs_are_not_stopped(ways, tmp_path):
     path = tmp_path / "sampled.heft"
     assert run([HEFT, "run", "--sample", "-q", "-o", path, ways, "exit"]).returncode == 4
