@@ -20,9 +20,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LEAVE = 'l', DONE = 'd', FAILED = 'f', ANSWER_BYTES = 1000, PATIENCE_MS = 60000 };
+/* For one that hangs up, to be gone */
+enum { LAST_TRIES = 200 };
+#define BETWEEN_TRIES_NS 20000000L
 
 static socklen_t name_of(struct sockaddr_un *name, pid_t pid)
 {
@@ -163,37 +167,60 @@ void attach_calls_close(struct attach_calls *c, const char *problem)
 
 /* ---- who asks */
 
+/* Whoever may ask gets an answer, but for those who come in the moment in which it leaves. */
+static bool is_allowed(const struct ucred *who)
+{
+	return geteuid() == 0 || who->uid == geteuid();
+}
+
+/* Sends one question. > 0: there is an answer; 0: it was hung up; < 0: nothing came for a long time. */
+static ssize_t ask(int fd, char *answer, size_t bytes)
+{
+	const char word = LEAVE;
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	ssize_t n;
+	if (send(fd, &word, 1, MSG_NOSIGNAL) != 1)
+		return 0;
+	if (poll(&wait, 1, PATIENCE_MS) <= 0)
+		return -1;
+	n = recv(fd, answer, bytes, 0);
+	return n > 0 ? n : 0;
+}
+
 int attach_ask_to_leave(pid_t pid, struct heft_error *err)
 {
-	struct ucred who;
-	char answer[ANSWER_BYTES] = "", word = LEAVE;
-	int fd = call(pid, &who), rc = 0;
-	if (fd >= 0 && !is_believable(pid, &who)) {
+	struct ucred who = {0};
+	char answer[ANSWER_BYTES];
+	ssize_t n = 0;
+	for (unsigned i = 0; i < LAST_TRIES && n == 0; i++) {
+		memset(answer, 0, sizeof answer);
+		if (i)
+			nanosleep(&(struct timespec){.tv_nsec = BETWEEN_TRIES_NS}, NULL);
+		int fd = call(pid, &who);
+		if (fd >= 0 && !is_believable(pid, &who)) {
+			close(fd);
+			fd = -1;
+		}
+		if (fd < 0)
+			return heft_fail(err, HEFT_ENOTFOUND, "no heft is attached to process %d",
+					 (int)pid);
+		n = ask(fd, answer, sizeof answer - 1);
 		close(fd);
-		fd = -1;
+		if (!is_allowed(&who))
+			break;
 	}
-	if (fd < 0)
-		return heft_fail(err, HEFT_ENOTFOUND, "no heft is attached to process %d",
-				 (int)pid);
-	struct pollfd wait = {.fd = fd, .events = POLLIN};
-	ssize_t n = -1;
-	if (send(fd, &word, 1, MSG_NOSIGNAL) == 1 && poll(&wait, 1, PATIENCE_MS) > 0)
-		n = recv(fd, answer, sizeof answer - 1, 0);
-	close(fd);
 	if (n > 0 && answer[0] == DONE)
 		return 0;
 	if (n > 0)
-		rc = heft_fail(err, HEFT_EIO, "%s", answer + 1);
-	else if (who.uid != geteuid() && geteuid() != 0)
-		rc = heft_fail(
+		return heft_fail(err, HEFT_EIO, "%s", answer + 1);
+	if (!is_allowed(&who))
+		return heft_fail(
 			err, HEFT_EREFUSED,
 			"heft process %d, which is attached to process %d, belongs to another "
 			"user\nask as that user or as root",
 			(int)who.pid, (int)pid);
-	else
-		rc = heft_fail(err, HEFT_EBUSY,
-			       "heft process %d, which is attached to process %d, does not answer\n"
-			       "'kill %d' asks it the same",
-			       (int)who.pid, (int)pid, (int)who.pid);
-	return rc;
+	return heft_fail(err, HEFT_EBUSY,
+			 "heft process %d, which is attached to process %d, does not answer\n"
+			 "'kill %d' asks it the same",
+			 (int)who.pid, (int)pid, (int)who.pid);
 }

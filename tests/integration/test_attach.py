@@ -4,6 +4,7 @@ program, so that what is recorded, how it ends and what heft says can be tested 
 import json
 import os
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -140,6 +141,18 @@ def test_detach_by_others(target):
     # Who comes when heft has left is told that nobody is there.
     assert all(status == 0 or b"no heft is attached" in err for err, status in answers), answers
     assert any(status == 0 for _, status in answers)
+
+
+def test_detach_while_heft_leaves(target):
+    """Who asks in the last moment is hung up on, by a heft that has left the process then."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"\0heft-attach/{os.stat('/proc/self/ns/pid').st_ino}/{target.pid}")
+        listener.listen()
+        asked = start([HEFT, "detach", target.pid])
+        caller, _ = listener.accept()
+    caller.close()
+    _, err = asked.communicate(timeout=60)
+    assert (asked.returncode, err.decode()) == (1, f"heft: no heft is attached to process {target.pid}\n")
 
 
 @pytest.mark.parametrize("operands, status, words", [
