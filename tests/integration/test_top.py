@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 from attach_harness import may_trace
-from harness import (HEFT, children_of, end_group, plain_environment, report, run, start,
+from harness import (HEFT, TIME_LIMIT, children_of, end_group, plain_environment, report, run, start,
                      wait_until)
 
 needs_tmux = pytest.mark.skipif(not shutil.which("tmux"), reason="no tmux")
@@ -67,19 +67,19 @@ class Terminal:
             found = words.search(text) if hasattr(words, "search") else words in text
             return text if found else None
         try:
-            return wait_until(shown, seconds=20, what=f"'{words}'")
+            return wait_until(shown, what=f"'{words}'")
         except BaseException:
             print(self.screen())
             raise
 
     def until_gone(self, words):
-        return wait_until(lambda: words not in self.screen(), seconds=20, what=f"no '{words}'")
+        return wait_until(lambda: words not in self.screen(), what=f"no '{words}'")
 
     def close(self):
         subprocess.run(["tmux", "-S", str(self.socket), "kill-server"], capture_output=True,
                        check=False)
         for pid in (self.server, self.shell):
-            wait_until(lambda pid=pid: has_gone(pid), seconds=20, what=f"the end of {pid}")
+            wait_until(lambda pid=pid: has_gone(pid), what=f"the end of {pid}")
 
 
 def has_gone(pid):
@@ -234,7 +234,7 @@ def test_once_of_a_running_process(tmp_path, compiled, record):
         def shown():
             done = run([HEFT, "top", "--once", str(pid)], cwd=tmp_path)
             return done.stdout.decode() if b"3.0M" in done.stdout else None
-        text = wait_until(shown, seconds=20, what="3.0M")
+        text = wait_until(shown, what="3.0M")
         assert f"top_steps {pid}" in text.splitlines()[0] and "running" in text.splitlines()[0]
         assert "heft report running.heft" in text
         # the recorder's own pid leads there too
@@ -242,7 +242,7 @@ def test_once_of_a_running_process(tmp_path, compiled, record):
     finally:
         os.close(write)
         try:
-            process.wait(timeout=40)
+            process.wait(timeout=TIME_LIMIT)
         finally:
             end_group(process)
 
@@ -358,7 +358,7 @@ class TestLive:
                 return lines[0].startswith(title) and any("1.0M  " in line for line in lines) and \
                     (width < 80 or any("TREND" in line for line in lines))
             try:
-                wait_until(fits, seconds=20, what=f"{width}x{height}")
+                wait_until(fits, what=f"{width}x{height}")
             except BaseException:
                 print(t.screen())
                 raise
@@ -417,11 +417,11 @@ class TestLive:
         def shown():
             done = run([HEFT, "top", "--once", pid], cwd=tmp_path)
             return b"2.0M" in done.stdout
-        wait_until(shown, seconds=20, what="2.0M")
-        assert kept[0].read_text() == "before\nafter\n"
+        wait_until(shown, what="2.0M")
+        wait_until(lambda: kept[0].read_text() == "before\nafter\n", what="what it has said since")
         steps.tell("exit 0")
         wait_until(lambda: report(tmp_path / "d.heft", check=False).returncode == 0 and
-                   report(tmp_path / "d.heft")["end"] == "exit", seconds=20, what="the end")
+                   report(tmp_path / "d.heft")["end"] == "exit", what="the end")
 
     def test_the_terminal_goes_away(self, terminal, steps, tmp_path):
         t = terminal(steps.command("-o", "d.heft"))
@@ -481,7 +481,7 @@ class TestLive:
             if write:
                 os.close(write)
             try:
-                process.wait(timeout=40)
+                process.wait(timeout=TIME_LIMIT)
             finally:
                 end_group(process)
 
@@ -513,7 +513,7 @@ class TestLive:
         finally:
             process.stdin.close()
             try:
-                assert process.wait(timeout=40) == 0
+                assert process.wait(timeout=TIME_LIMIT) == 0
             finally:
                 end_group(process)
 
@@ -551,7 +551,7 @@ class TestLive:
         finally:
             process.stdin.close()
             try:
-                assert process.wait(timeout=40) == 0
+                assert process.wait(timeout=TIME_LIMIT) == 0
             finally:
                 end_group(process)
 
