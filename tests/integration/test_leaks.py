@@ -226,35 +226,38 @@ def test_what_malloc_trim_gives_back_is_foretold(compiled, tmp_path):
 
 
 def of_connections(tmp_path, variant, env=None):
-    """The finding about objects, the one about untouched memory (or None), and how near the peak heft looked."""
-    path, _ = recorded(tmp_path, [BUILD / "examples" / "connections", variant], env=env)
+    """The finding about objects and the one about untouched memory (or None). On a busy machine heft may come too late to
+    stop the program near its peak: then it runs again."""
+    for _ in range(20):
+        path, _ = recorded(tmp_path, [BUILD / "examples" / "connections", variant], env=env)
+        ledgers = json.loads(run([HEFT, "map", "--json", path]).stdout)["ledgers"]
+        near = max(one["share_of_peak"] for one in ledgers)
+        if near >= 0.8:
+            break
+    assert near >= 0.8
     kinds = {f["kind"]: f for f in report(path)["findings"]}
-    ledgers = json.loads(run([HEFT, "map", "--json", path]).stdout)["ledgers"]
-    return kinds["per-instance-cost"], kinds.get("untouched-memory"), max(one["share_of_peak"] for one in ledgers)
+    return kinds["per-instance-cost"], kinds.get("untouched-memory")
 
 
 def test_tables_of_connections(tmp_path):
     """The scenario of 300 connections with tables from calloc. In A one page of each is written to, in B all of it. A table
     begins 16 bytes into its first page. Everything is freed before the exit: heft looks near the peak, too."""
-    objects, tables, near = of_connections(tmp_path, "A")
-    if near < 0.8:
-        pytest.skip("the machine is too busy to stop the program near its peak")
+    objects, tables = of_connections(tmp_path, "A")
     e = objects["evidence"]
     assert (e["instances"], e["bytes_each"], e["usable_bytes_each"]) == (300, 301772, 305880)
     assert abs(e["touched_bytes_each"] - 27000) < 300  # scenarios: pages of 27,047 bytes, with headers and rounding
     e = tables["evidence"]
     assert e["function"] == "make_id_table" and 200 < e["blocks"] <= 300
     assert e["requested_bytes_each"] == 262144 and e["touched_bytes_each"] == 4096 - 16
-    objects, tables, near = of_connections(tmp_path, "B")
+    objects, tables = of_connections(tmp_path, "B")
     assert tables is None
-    if near >= 0.8:
-        assert abs(objects["evidence"]["touched_bytes_each"] - (27000 + 262144 - 4080)) < 300
+    assert abs(objects["evidence"]["touched_bytes_each"] - (27000 + 262144 - 4080)) < 300
 
 
 def test_ledgers_know_what_was_never_touched(tmp_path):
     """Without --leaks nobody looks at what the blocks hold. Their pages are known from any ledger."""
     kinds = {}
-    for _ in range(6):
+    for _ in range(20):
         path = tmp_path / "plain.heft"
         assert run([HEFT, "run", "-q", "--force", "-o", path, BUILD / "examples" / "connections", "A"]).returncode == 0
         rep = report(path)
@@ -306,10 +309,10 @@ def test_what_mimallocs_calloc_touches(tmp_path):
     """mimalloc 2.0 writes to all that calloc returns, so A equals B there, and nothing is untouched. 2.2 does not."""
     env = plain_environment({"LD_PRELOAD": allocator_library("libmimalloc.so")})
     touches = most_resident(env, "A") > most_resident(env, "B") / 2
-    _, untouched, near = of_connections(tmp_path, "A", env=env)
+    _, untouched = of_connections(tmp_path, "A", env=env)
     if touches:
         assert untouched is None
-    elif near > 0.8:  # else the machine is too busy to stop the program near its peak
+    else:
         assert untouched["evidence"]["function"] == "make_id_table"
 
 

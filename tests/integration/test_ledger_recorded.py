@@ -68,12 +68,17 @@ def test_a_table_in_c_closes_to_the_byte(recorded, tmp_path):
     assert ledger.sum("unexplained") == 0
 
 
-def near_peak(ledgers):
-    """The one near the peak. On an idle machine its share of the peak is 0.94 to 0.997; a program that is not stopped at once
-    goes on freeing, so that depends on the machine."""
-    (one,) = [one for one in ledgers if one["moment"] == "peak"]
+def near_peak(recorded, command, kind):
+    """All ledgers, and the one near the peak, with much on lines of this kind. On an idle machine its share of the peak is 0.94
+    to 0.997; a program that is not stopped at once goes on freeing, and if it has freed nearly everything it runs again."""
+    for _ in range(20):
+        _, ledgers = recorded(command)
+        peaks = [one for one in ledgers if one["moment"] == "peak"]
+        if peaks and peaks[0].sum(kind, column="virtual_bytes") >= MIB:
+            break
+    (one,) = peaks
     assert 0 < one["share_of_peak"] <= 1
-    return one
+    return ledgers, one
 
 
 def test_a_table_in_rust_is_caught_near_its_peak(recorded, tmp_path):
@@ -82,8 +87,8 @@ def test_a_table_in_rust_is_caught_near_its_peak(recorded, tmp_path):
         pytest.skip("csv_rows_rs is not built: it needs rustc")
     table = tmp_path / "table.csv"
     table.write_bytes(subprocess.run([EXAMPLES / "csv_make"], capture_output=True, check=True).stdout)
-    _, ledgers = recorded([EXAMPLES / "csv_rows_rs", table])
-    peak, last = near_peak(ledgers), ledgers[-1]
+    ledgers, peak = near_peak(recorded, [EXAMPLES / "csv_rows_rs", table], "requested")
+    last = ledgers[-1]
     # To the byte: what is requested is what the recording has live, and nothing in use was missed. The rows' array has a
     # mapping of its own, with 16 bytes before it and the rest of its last page.
     live = round(peak["share_of_peak"] * report(tmp_path / "out.heft")["totals"]["peak_bytes"])
@@ -99,11 +104,7 @@ def test_a_table_in_rust_is_caught_near_its_peak(recorded, tmp_path):
 @pytest.mark.parametrize("variant, resident", [("A", 4_096), ("B", 266_240)])
 def test_connections_touched_and_not(recorded, variant, resident):
     """300 tables of 262,144 bytes, each in a mapping of its own: only its first page is touched (A), or all of it (B)."""
-    for _ in range(4):
-        _, ledgers = recorded([EXAMPLES / "connections", variant])
-        peak = near_peak(ledgers)
-        if peak.sum("large_mappings"):  # else the machine was too busy to stop it in time
-            break
+    _, peak = near_peak(recorded, [EXAMPLES / "connections", variant], "large_mappings")
     (tables,) = [line for line in peak["lines"] if line["kind"] == "large_mappings"]
     assert 0 < tables["blocks"] <= 300
     assert tables["resident_bytes"] == tables["blocks"] * resident
@@ -113,12 +114,12 @@ def test_connections_touched_and_not(recorded, variant, resident):
 def test_every_so_often(recorded):
     """A hundredth of its time: a second has room for a few."""
     script = "a = [str(i) for i in range(100000)]\nimport time\ntime.sleep(2)"
-    for _ in range(4):
+    for _ in range(20):  # on a busy machine a ledger may take too much of its time
         done, ledgers = recorded(["/usr/bin/python3", "-X", "importtime", "-c", "x = bytearray(8 << 20)\n" + script],
                                  "--ledger-every", "200ms")
         moments = [one["moment"] for one in ledgers]
         paused = sum(one["pause_ns"] for one in ledgers if one["moment"] == "interval")
-        if "interval" in moments and paused < 2.5e9 / 50:  # else a ledger took too much of its time on a busy machine
+        if 1 <= moments.count("interval") <= 10 and paused < 2.5e9 / 50:
             break
     assert done.returncode == 0 and moments[-1] == "exit" and 1 <= moments.count("interval") <= 10
     assert paused < 2.5e9 / 50
@@ -128,7 +129,7 @@ def test_every_so_often(recorded):
 def test_how_near_the_peak_is_of_the_whole_run(recorded, compiled):
     """4 MiB come and go, then 400 MiB stay: what was near the peak at first is a hundredth of it in the end."""
     program = compiled("two_peaks.c")
-    for _ in range(4):
+    for _ in range(20):
         _, ledgers = recorded([program])
         early = [one for one in ledgers if one["rss_bytes"] < 20 << 20]
         if early:  # on a busy machine it may not have stopped in time
@@ -218,13 +219,13 @@ HOLDS = "x = [bytes(1000) for _ in range(20000)]\nimport os, time\ntime.sleep(3)
 ])
 def test_the_last_ledger_is_what_there_is(recorded, tmp_path, end, status, words):
     """A program that only grows, then holds 20 MB, and ends without exit: it was looked at when it was a second old, or two."""
-    for _ in range(4):
+    for _ in range(10):
         done, ledgers = recorded([sys.executable, "-c", HOLDS + end])
         assert done.returncode == status
-        if ledgers:  # on a busy machine it may not have stopped in time
+        whole = any(one["moment"] == "interval" and one["share_of_peak"] > 0.9 for one in ledgers)
+        if whole:  # on a busy machine it may not have stopped in time, or only while it had just begun to grow
             break
-    assert ledgers and {one["moment"] for one in ledgers} <= {"interval", "peak"}
-    assert any(one["moment"] == "interval" and one["share_of_peak"] > 0.9 for one in ledgers)
+    assert whole and {one["moment"] for one in ledgers} <= {"interval", "peak"}
     text = run([HEFT, "map", tmp_path / "out.heft"]).stdout.decode()
     flat = " ".join(text.split())
     assert f"There is none of its end: {words}" in flat and " later." in flat
@@ -245,7 +246,7 @@ os._exit(0)
 
 def test_memory_that_is_not_mallocs_is_seen_while_it_grows(recorded):
     """malloc's heap is the same from the first second on; the process has mapped 50 MiB before its second or its fourth."""
-    for _ in range(4):
+    for _ in range(10):
         done, ledgers = recorded([sys.executable, "-c", MAPS])
         assert done.returncode == 0
         # On a busy machine it may not have stopped in time, or the first ledger took so long that a second one was too much.
@@ -260,7 +261,7 @@ def test_a_peak_of_mapped_memory_is_caught(compiled, recorded, tmp_path, way):
     """64 pieces of 1 MiB are there for some milliseconds, and malloc has nothing. The process asks before it gives back the first
     one; heft stops it at once, if the machine is not busy."""
     best = 0
-    for _ in range(6):
+    for _ in range(20):
         done, ledgers = recorded([compiled("mapped_peak.c"), way, "64"])
         assert (done.returncode, done.stdout) == (3, b"") and {one["moment"] for one in ledgers} <= {"interval"}
         best = max([best] + [one.sum("anonymous", "mapped by grow") for one in ledgers])
@@ -276,7 +277,7 @@ def test_a_peak_of_a_few_large_blocks_is_caught(compiled, recorded, words):
     """The first free gives back a quarter of the heap or all of it: who frees such a block asks before it is gone. A fall of an
     eighth, seen later, is too much to be near the peak."""
     best = None
-    for _ in range(6):
+    for _ in range(20):
         done, ledgers = recorded([compiled("large_frees.c"), *words])
         assert (done.returncode, done.stdout) == (3, b"")
         best = max([best, *ledgers], key=lambda one: one["rss_bytes"] if one else 0)
@@ -289,11 +290,10 @@ def test_a_peak_of_a_few_large_blocks_is_caught(compiled, recorded, words):
 
 def test_a_small_peak_does_not_hide_a_large_one(compiled, recorded):
     """A heap of 1.5 MiB that is freed has its ledger; what the process maps then is much more than that."""
-    best = None
-    for _ in range(6):
+    for _ in range(20):
         done, ledgers = recorded([compiled("mapped_peak.c"), "munmap", "64", "heap"])
         assert done.returncode == 3
-        best = max([best, *ledgers], key=lambda one: one["rss_bytes"] if one else 0)
+        best = max([None, *ledgers], key=lambda one: one["rss_bytes"] if one else 0)
         if {one["moment"] for one in ledgers} == {"peak", "interval"} and best.sum("anonymous", "mapped by grow") == 64 * MIB:
             break
     assert {one["moment"] for one in ledgers} == {"peak", "interval"}
@@ -320,7 +320,7 @@ def test_exec_keeps_the_last_one(recorded, tmp_path):
     for _ in range(4):
         done, ledgers = recorded([sys.executable, "-c", HOLDS + "os.execv('/bin/true', ['true'])"])
         assert done.returncode == 0
-        if ledgers:
+        if "interval" in {one["moment"] for one in ledgers}:
             break
     assert "interval" in {one["moment"] for one in ledgers} and "exit" not in {one["moment"] for one in ledgers}
 
