@@ -673,7 +673,7 @@ def test_debuginfod_that_does_not_answer(case, silent_server):
     case.change("--strip-all")
     start = time.monotonic()
     assert is_bare(case.stack(**server_env(case, silent_server, seconds=1)))
-    assert time.monotonic() - start < 15  # one second for all modules, and the report itself
+    assert time.monotonic() - start < 30  # one second for all modules, and the report itself
 
 
 # ---- progress
@@ -696,6 +696,16 @@ def stderr_on_a_terminal(case, env):
     return shown
 
 
+def in_a_moment(case):
+    """What it writes while it reads symbols for less than a second, which a busy machine may not allow at once."""
+    for _ in range(60):
+        began = time.monotonic()
+        shown = stderr_on_a_terminal(case, {})
+        if time.monotonic() - began < 1:
+            break
+    return shown
+
+
 def test_progress_is_shown_when_it_takes_long(case, silent_server):
     case.build().record()
     case.change("--strip-all")
@@ -703,6 +713,6 @@ def test_progress_is_shown_when_it_takes_long(case, silent_server):
     shown = stderr_on_a_terminal(case, env)
     assert b"heft: reading symbols: debuginfod, " in shown
     assert shown.endswith(b"\r\x1b[K")  # and is taken away
-    assert stderr_on_a_terminal(case, {}) == b""  # not in a moment
+    assert in_a_moment(case) == b""
     done = run([HEFT, "report", case.recording], env=dict(case.env, **env))
     assert done.stderr == b""  # nor into a file
