@@ -71,8 +71,8 @@ def waiting(compiled):
     program = compiled("stop_waits.c", flags=["-D_GNU_SOURCE", "-lrt"])
     started = []
 
-    def begin(*arguments):
-        process = start([program, *arguments], stdin=subprocess.PIPE, env=SECONDS)
+    def begin(*arguments, env=SECONDS):
+        process = start([program, *arguments], stdin=subprocess.PIPE, env=env)
         started.append(process)
         assert process.stdout.readline() == b"waits\n", process.stderr.read()
         wait_until(lambda: is_waiting(process.pid), what="it waits")
@@ -131,7 +131,7 @@ def test_returns_as_ever(waiting, name):
 @pytest.mark.parametrize("name", [n for n in WAITS if n not in ("pause", "sigsuspend")])
 def test_a_handler_interrupts(waiting, name):
     """A handler of the program's own, without SA_RESTART: EINTR, with or without stops before it."""
-    process = waiting(name, "handled")
+    process = waiting(name, "handled", env={"STOP_SECONDS": "600"})  # the handler ends the wait
     drive(process.pid, "both", STOPS)
     ask(process, b"s")
     out = process.stdout.readline()  # and stdin stays open, whose end would end the helper and the wait
