@@ -162,7 +162,7 @@ def recordings(compiled, tmp_path_factory):
             ("states", ["--leaks"], {}, 0, "/bin/sh", "-c",
              " && ".join(f"{compiled('heap_states.c')} {state} {count}" for state, count in HEAP_STATES.items()))):
         made[name] = folder / f"{name}.heft"
-        for _ in range(5):  # on a busy machine a run of 0.1 s may stand still for half of its time
+        for _ in range(20):  # on a busy machine a run of 0.1 s may stand still for half of its time
             done = run([HEFT, "run", "-q", "--force", *opts, "-o", made[name], "--", *command], env=env)
             assert done.returncode == status, (name, done.stderr)
             if name not in FINDINGS or FINDINGS[name] <= {f["kind"] for f in report(made[name])["findings"]}:
