@@ -123,8 +123,10 @@ def test_signal_handlers(record, shapes, mode):
 def test_asynchronous_signals(record, shapes):
     _, rep = go(record, shapes, "timer")
     found = chains(rep, shapes, "signal.block")
-    assert set(found) == {("handler_work", "handler", "spin", "run_timer", "main")}
-    assert sum(found.values()) >= 50
+    while_it_spins = found.pop(("handler_work", "handler", "spin", "run_timer", "main"))
+    # One that comes as the timer begins or ends may find the program before or after its loop.
+    assert set(found) <= {("handler_work", "handler", "run_timer", "main")} and sum(found.values()) <= 2
+    assert while_it_spins + sum(found.values()) >= 50
 
 
 def test_coroutines(record, shapes):
