@@ -139,11 +139,11 @@ def test_only_what_is_live_is_of_the_moment(moments, heft, tmp_path, at, live, w
 
 
 @pytest.mark.parametrize("at, live, words, row", [
-    ("50%", "2.9 KiB", r"what was live at 50%: [0-9.]+ ms into the old run, [0-9.]+ ms into the new one",
+    ("50%", "2.9 KiB", r"what was live at 50%: [0-9.]+ m?s into the old run, [0-9.]+ m?s into the new one",
      "live"),
-    ("100%", "1000 B", r"what was live at 100%: [0-9.]+ ms into the old run, [0-9.]+ ms into the new one",
+    ("100%", "1000 B", r"what was live at 100%: [0-9.]+ m?s into the old run, [0-9.]+ m?s into the new one",
      "live"),
-    ("peak", "2.9 KiB", r"what was live at the peak: \S+ [mu]s into the old run, \S+ [mu]s into the new one",
+    ("peak", "2.9 KiB", r"what was live at the peak: \S+ [mu]?s into the old run, \S+ [mu]?s into the new one",
      "live"),
     ("end", "1000 B", "what was live at the end", "live"),
     ("exit", "1000 B", "what each process had not freed when it ended", "left at exit")])
@@ -163,7 +163,7 @@ def test_diff_at_a_moment_names_the_next_command(moments, heft):
     program = moments.parent / "moments"
     longer = moments.parent / "longer.heft"
     assert harness.run([harness.HEFT, "run", "-q", "--force", "-o", longer, "--", "sh", "-c",
-                        f"{program}; sleep 0.3"]).returncode == 0
+                        f"{program}; sleep 4"]).returncode == 0
     text = heft("diff", "--at", "50%", longer, moments).out
     assert re.search(r"^By live bytes: ", text, re.M)
     assert re.search(r"^Next: heft report --at 50% --focus '\^grow\$' ", text, re.M)
@@ -190,7 +190,7 @@ def test_window_without_frees(moments, heft):
     assert row.split()[1:4] == ["-", "-", "-"]
     (row,) = [line for line in heft("report", "--lifetimes", "--sort", "live", moments).out.splitlines()
               if "keep_one" in line]
-    assert "ms" in row  # of the whole run it is known
+    assert re.search(r"\d m?s ", row)  # of the whole run it is known
 
 
 def test_mean_lifetimes(moments, heft, tmp_path):

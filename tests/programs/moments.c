@@ -33,9 +33,9 @@ int main(void)
 		two[i] = seed();
 	for (int i = 0; i < 2; i++)
 		two[i] = grow(two[i]);
-	usleep(40000);
+	usleep(600000); /* long, so that half of the run is here on a busy machine, too */
 	for (int i = 0; i < 2; i++)
 		free(two[i]);
-	usleep(10000);
+	usleep(100000);
 	return 0;
 }

@@ -35,10 +35,10 @@ static NOINLINE void *grow(void)
 int main(void)
 {
 	void *first = seed(), *second = hold();
-	usleep(150000);
+	usleep(600000);
 	keep(resize(first));
 	free(second);
 	keep(grow());
-	usleep(150000);
+	usleep(600000);
 	return 0;
 }
