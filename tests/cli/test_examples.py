@@ -93,7 +93,7 @@ def payloads(report, messages=5000, payload=1024):
 
 
 def check_all_wait(report, site):
-    """100 us of service for what takes about one to send: nearly all wait, half of the run on
+    """Hundreds of us of service for what takes about one to send: nearly all wait, half of the run on
     average, the last one for nearly all of it."""
     assert site["cross_thread_frees"] == site["frees"] == 5000
     assert (site["live_blocks"], site["temporary"]) == (0, 0)
@@ -109,8 +109,11 @@ def check_few_wait(report, site, bound=64):
     assert site["lifetime_ns"]["mean"] / report["duration_ns"] < 0.05
 
 
+SLOW = ["--service-us", "400"]  # two seconds in all: where a busy machine stops it for a moment, that is a small part
+
+
 def test_queue_without_bound(profiled):
-    report = profiled("queue")
+    report = profiled("queue", *SLOW)
     payload = payloads(report)
     check_all_wait(report, payload)
     node, = [s for s in sites_through(report, "send_message") if s is not payload]
@@ -153,7 +156,7 @@ def test_queue_that_is_followed(profiled):
 
 @pytest.mark.parametrize("name", ["queue_rs", "queue_mixed"])
 def test_queue_in_rust(profiled, name):
-    report = profiled(name)
+    report = profiled(name, *SLOW)
     check_all_wait(report, payloads(report))
     names = {t["name"]: t for t in report["threads"]}
     assert names["worker" if name == "queue_rs" else "outbox"]["frees"] >= 5000
