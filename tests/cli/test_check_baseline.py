@@ -10,7 +10,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import time
 import xml.etree.ElementTree
 
 import pytest
@@ -402,18 +401,22 @@ def test_several_processes_and_folders(heft, program, tmp_path):
     assert list((tmp_path / "inside").iterdir()) == []
 
 
+def runs(pid, program):
+    try:
+        return os.path.samefile(f"/proc/{pid}/exe", program)
+    except OSError:
+        return False
+
+
 def test_a_runner_may_end_it(tmp_path, program):
     """Runners end tests that take too long: heft passes the signal on and leaves nothing behind."""
     (tmp_path / "tmp").mkdir()
     (tmp_path / "b").write_text("left_bytes == 0\n")
     process = harness.start([harness.HEFT, "check", "--budget", "b", "--", program, "9"], cwd=tmp_path,
                             env={"TMPDIR": str(tmp_path / "tmp")})
-    for _ in range(500):
-        if list((tmp_path / "tmp").glob("*/recording.heft")):
-            break
-        time.sleep(0.02)
-    time.sleep(0.2)
+    harness.wait_until(lambda: any(runs(pid, program) for pid in harness.children_of(process.pid)), what="the program")
+    assert list((tmp_path / "tmp").glob("*/recording.heft"))
     os.kill(process.pid, signal.SIGTERM)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=harness.TIME_LIMIT)
     assert process.returncode == 1 and b"was killed by signal 15 (SIGTERM)" in err
     assert list((tmp_path / "tmp").iterdir()) == []
