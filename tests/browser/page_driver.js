@@ -8,6 +8,7 @@ const path = require('path');
 const readline = require('readline');
 const { chromium } = require(path.join(process.env.HEFT_NODE_MODULES, 'playwright-core'));
 
+const LIMIT_MS = 60000;  // for a broken page only: a busy machine is slow
 const browsers = new Map();  // by their flags
 const pages = new Map();  // by number: { context, page, complaints, requests }
 
@@ -17,6 +18,7 @@ async function launch(settings) {
   const start = (more) => chromium.launch({
     executablePath: settings.chromium,
     args: [...more, ...(settings.flags || [])],
+    timeout: 2 * LIMIT_MS,
   });
   if (process.getuid() !== 0) {
     try {
@@ -42,7 +44,7 @@ async function open(number, settings) {
   });
   const page = await context.newPage();
   const complaints = [], requests = [];
-  page.setDefaultTimeout(15000);
+  page.setDefaultTimeout(LIMIT_MS);
   page.on('console', (m) => { if (['error', 'warning'].includes(m.type())) complaints.push(m.text()); });
   page.on('pageerror', (e) => complaints.push(String(e.stack || e)));
   page.on('crash', () => complaints.push('the page crashed'));
@@ -87,8 +89,8 @@ const commands = {
   evaluate: (page, code) => page.evaluate(code),
   // Not waitForFunction: it evaluates inside the page, which a Content-Security-Policy forbids.
   wait: async (page, code) => {
-    for (const end = Date.now() + 15000; !(await page.evaluate(code));) {
-      if (Date.now() > end) throw new Error(`not within 15 s: ${code}`);
+    for (const end = Date.now() + LIMIT_MS; !(await page.evaluate(code));) {
+      if (Date.now() > end) throw new Error(`not within ${LIMIT_MS} ms: ${code}`);
       await new Promise((done) => setTimeout(done, 20));
     }
     return null;

@@ -15,7 +15,7 @@ import browser
 import harness
 from page_documents import PAGE
 
-START_SECONDS = 30
+START_SECONDS = harness.TIME_LIMIT
 
 
 class View:
@@ -25,7 +25,7 @@ class View:
 
     def get(self, path):
         request = urllib.request.Request(self.base + path, headers={"Authorization": "Bearer " + self.token})
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=harness.TIME_LIMIT) as answer:
             return json.load(answer)
 
 
@@ -57,7 +57,7 @@ def view_of(*things):
         yield view
         browser.leave(view.base)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=harness.TIME_LIMIT) == 0
     finally:
         if process.poll() is None:
             process.kill()

@@ -1,9 +1,9 @@
 """The page while a program runs: it grows with the recording, and what the reader chose stays."""
 
+import json
 import os
 import re
 import signal
-import time
 
 import harness
 from page_server import view_of
@@ -11,19 +11,17 @@ from page_server import view_of
 SERVER = harness.BUILD / "examples" / "leaky_server"
 
 
-def wait_for_file(path):
-    end = time.monotonic() + 20
-    while not path.exists() or path.stat().st_size == 0:
-        assert time.monotonic() < end, "no recording appears"
-        time.sleep(0.05)
+def has_sites(path):
+    """It is written about once a second."""
+    told = harness.report(path, check=False)
+    return told.returncode == 0 and json.loads(told.stdout)["sites"]
 
 
 def test_page_grows_with_the_run(open_page, tmp_path):
     path = tmp_path / "live.heft"
     run = harness.start([harness.HEFT, "run", "-q", "-o", path, "--", SERVER, "--requests", "2000000", "--pause-us", "1000"])
     try:
-        wait_for_file(path)
-        time.sleep(1.5)  # something to show
+        harness.wait_until(lambda: path.exists() and has_sites(path), what="something to show")
         with view_of(path) as view:
             page = open_page(view.url)
             page.wait("document.querySelector('.live-badge') !== null")
@@ -41,7 +39,7 @@ def test_page_grows_with_the_run(open_page, tmp_path):
             assert re.search("search=remember_request", page.evaluate("location.hash"))
             children = harness.children_of(run.pid)
             os.kill(children[0], signal.SIGTERM)
-            run.wait(timeout=30)
+            run.wait(timeout=harness.TIME_LIMIT)
             page.wait("document.querySelector('.live-badge') === null")
             page.wait("document.querySelector('.run-words').innerText.includes('signal')")
     finally:

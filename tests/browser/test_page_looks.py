@@ -210,9 +210,8 @@ def test_a_scrolled_graph(recordings, open_page):
         before = page.evaluate(column + "(100)")
         page.evaluate("document.querySelector('.flame-scroll').scrollTop = 100")
         settled(page)
-        page.evaluate("new Promise((done) => setTimeout(done, 200))")
+        page.wait(f"{column}(0) === {json.dumps(before)}")  # 100 pixels up
         assert page.evaluate(CANVAS) == box
-        assert page.evaluate(column + "(0)") == before  # 100 pixels up
         page.click(box[0] + 200, box[1] + 30)  # 130 pixels down, row 6: levels count from 1
         page.wait("document.querySelector('[role=treegrid] [aria-selected=true]')?.getAttribute('aria-level') === '7'")
         name = chosen(page)
