@@ -48,10 +48,33 @@ class SharedAgent(Agent):
         return Service([program or self.program], env=session_env(self.dir, library=self.library),
                        preexec_fn=become(uid))
 
+    def children(self, wanted):
+        """The pids of its processes with that name. It begins and ends some at any time."""
+        found = []
+        for pid in self.pids()[1:]:
+            try:
+                if not is_gone(pid) and name(pid) == wanted:
+                    found.append(pid)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return found
+
+    def roots_readers(self):
+        """Its processes that read what programs left, and are root: none may be. They have their names from the moment
+        that they are not root any more; one that has only just been forked has none, and reads nothing."""
+        found = {}
+        for pid in self.pids()[1:]:
+            try:
+                found[pid] = name(pid), owner(pid)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        assert "heft-server" in [whose for whose, _ in found.values()], self.log()
+        return [pid for pid, (whose, uid) in found.items() if whose.startswith("heft-") and uid == 0]
+
     def worker_of(self, uid):
         """The pid of a user's worker, as soon as there is one."""
         def find():
-            found = [pid for pid in self.pids()[1:] if owner(pid) == uid and name(pid) == "heft-worker"]
+            found = [pid for pid in self.children("heft-worker") if owner(pid) == uid]
             return found and found[0]
         return wait_until(find, what=f"a worker for user {uid}\n{self.log()}")
 
@@ -75,6 +98,17 @@ def owner(pid):
 
 def name(pid):
     return status_of(pid)["Name"]
+
+
+def descriptors(pid):
+    """What its files are. It may open and close some meanwhile."""
+    found = []
+    for entry in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found.append(os.readlink(f"/proc/{pid}/fd/{entry}"))
+        except FileNotFoundError:
+            pass
+    return found
 
 
 def is_gone(pid):
@@ -150,5 +184,5 @@ def forge(agent, session, uid, count, first=1000000):
         new.rename(path)
 
 
-__all__ = ["BLOCK", "HONEST", "NEED_ROOT", "STRANGER", "SharedAgent", "become", "end_all", "forge", "is_gone", "name",
+__all__ = ["BLOCK", "HONEST", "NEED_ROOT", "STRANGER", "SharedAgent", "become", "descriptors", "end_all", "forge", "is_gone", "name",
            "of_same_length", "owner", "replace_in_log", "service_program", "shared_agent", "status_of"]

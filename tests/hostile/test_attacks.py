@@ -1,15 +1,17 @@
 """What another user of the machine tries against root's heft agent and other users' profiles."""
 
+import http.client
 import os
 import re
 import shutil
 import threading
+import time
 
 import pytest
 
 from harness import REPOSITORY, run, start, wait_until
 from live_harness import fetch, session_env
-from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, forge, name,  # noqa: F401
+from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, end_all, forge,  # noqa: F401
                        of_same_length, replace_in_log, service_program, shared_agent, status_of)
 
 pytestmark = NEED_ROOT
@@ -149,6 +151,18 @@ def test_symbols_are_kept_by_each_user_apart(both):
         assert found and all(os.stat(f).st_uid == uid for f in found)
 
 
+def saved_sizes(agent, uid):
+    """On disk, of each saved recording of a user."""
+    found = []
+    for path in agent.output.glob("heft.*"):
+        try:
+            if path.stat().st_uid == uid:
+                found.append(path.stat().st_blocks * 512)
+        except FileNotFoundError:  # the agent has removed it
+            pass
+    return found
+
+
 def test_forged_sessions_do_not_fill_the_output(tmp_path, public_heft, service_program):
     agent = SharedAgent(tmp_path, public_heft, service_program, ["--quota", "100k"])
     honest, stranger = (agent.service_of(uid) for uid in (HONEST, STRANGER))
@@ -160,9 +174,9 @@ def test_forged_sessions_do_not_fill_the_output(tmp_path, public_heft, service_p
     forge(agent, agent.session_file(stranger), STRANGER, 80)
     agent.wait_for_log(rf"user {STRANGER} has more than 100\.0 KiB of recordings in .*: the \d+ oldest")
     wait_until(lambda: len(agent.files()) == 1, what=f"all to be saved\n{agent.log()}")
-    sizes = [f.stat() for f in agent.output.glob("heft.*")]
-    assert sum(s.st_blocks * 512 for s in sizes if s.st_uid == STRANGER) <= 100 << 10
-    assert any(s.st_uid == HONEST for s in sizes) and saved[1]["totals"]["live_bytes"]
+    # What the last one makes too much is removed after it was saved.
+    wait_until(lambda: sum(saved_sizes(agent, STRANGER)) <= 100 << 10, what=f"room\n{agent.log()}")
+    assert saved_sizes(agent, HONEST) and saved[1]["totals"]["live_bytes"]
     assert not list(agent.output.glob(".saving*"))
     late = agent.service_of(HONEST)
     late.do(f"keep 9 {BLOCK}")
@@ -236,7 +250,7 @@ def test_a_profile_without_end(both, compiled, depth, sites):
     def ask():
         try:
             answers.append(agent.get(f"{stranger.pid}/heap")[0])
-        except OSError:  # no answer within 30 s
+        except (OSError, http.client.HTTPException):  # no whole answer within 30 s
             answers.append(503)
     asking = threading.Thread(target=ask)
     asking.start()
@@ -253,24 +267,27 @@ def test_thousands_of_files_do_not_hide_a_program(both):
     agent, _ = both
     flood = start(["/usr/bin/python3", "-c", f"""
 import os, time
-end = time.monotonic() + 4
 i = 0
-while time.monotonic() < end:
+while True:
     name = {str(agent.dir)!r} + "/%x.%x" % (100000 + i % 20000, i + 1)
     open(name, "w").close()
     i += 1
     if i > 20000:
-        os.unlink({str(agent.dir)!r} + "/%x.%x" % (100000 + (i - 20000) % 20000, i - 20000 + 1))
+        try:
+            os.unlink({str(agent.dir)!r} + "/%x.%x" % (100000 + (i - 20000) % 20000, i - 20000 + 1))
+        except FileNotFoundError:  # the agent may remove it
+            pass
 """], preexec_fn=become(STRANGER))
-    seen = 0
-    while flood.poll() is None:
+    seen, end = 0, time.monotonic() + 4
+    while seen < 2 or time.monotonic() < end:
+        assert flood.poll() is None
         service = agent.service_of(HONEST)
         service.do(f"keep 3 {BLOCK}")
         assert agent.holds(service, 3)
         end_all(service)
         seen += 1
+    flood.kill()
     flood.communicate()
-    assert seen > 1
 
 
 # Asks for something on many connections and takes no more than the status of each answer. argv: host, port, path, how many.
@@ -308,7 +325,7 @@ def test_large_answers_that_nobody_takes(both, compiled):
     assert run([forger, agent.session_file(stranger), 60, 4000, 200], preexec_fn=become(STRANGER)).returncode == 0
     text = wait_until(lambda: shown_in_time(agent, stranger.pid), what="the profile")
     assert 8 << 20 < len(text) < 20 << 20, len(text)
-    server, = (pid for pid in agent.pids()[1:] if name(pid) == "heft-server")
+    server, = agent.children("heft-server")
     before = own_memory(server)
     host, port = agent.url.split("/")[2].split(":")
     taker = start(["/usr/bin/python3", "-c", TAKES_NOTHING, host, port, f"/debug/pprof/{stranger.pid}/heap?debug=1", 80],

@@ -10,7 +10,7 @@ import pytest
 
 from harness import start, wait_until
 from live_harness import Service, fetch, report, session_env
-from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, become, end_all, of_same_length, owner,  # noqa: F401
+from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, become, end_all, of_same_length,  # noqa: F401
                        replace_in_log, service_program, shared_agent, status_of)
 
 pytestmark = NEED_ROOT
@@ -122,7 +122,7 @@ def test_a_program_that_becomes_root_by_exec(shared_agent, compiled):
         while time.monotonic() < end:
             status, body = agent.get(f"{stranger.pid}/heap?debug=1")
             assert b"keep_block" not in body, body
-            assert all(owner(pid) for pid in agent.pids()[1:])
+            assert not agent.roots_readers()
         assert agent.holds(honest, 40)
         keeper.kill()
         keeper.communicate()
