@@ -30,8 +30,12 @@ static void work(unsigned n)
 	}
 }
 
+/* Both threads are there at the same time, so there are always two stacks. */
+static pthread_barrier_t both;
+
 static void *thread(void *arg)
 {
+	pthread_barrier_wait(&both);
 	work(30000);
 	return arg;
 }
@@ -84,6 +88,7 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "locked") && mlockall(MCL_CURRENT | MCL_FUTURE))
 		return 77;
+	must(!pthread_barrier_init(&both, NULL, 2), "pthread_barrier_init");
 	for (int i = 0; i < 2; i++)
 		must(!pthread_create(&id[i], NULL, thread, NULL), "pthread_create");
 	for (int i = 0; i < 2; i++)
