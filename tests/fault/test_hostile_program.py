@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness import HEFT, report, run
+from harness import HEFT, TIME_LIMIT, report, run, start
 
 KINDS = ["zeros", "ones", "random", "small", "flips", "racing"]
 
@@ -25,7 +25,7 @@ def numbers(process):
 @pytest.mark.parametrize("kind", KINDS)
 def test_wild_stores_of_a_child(compiled, record, kind, seed):
     """The writer loses its own recording at worst; parent and sibling are exact."""
-    done, rep = record([compiled("wild_store.c"), "child", kind, seed], timeout=20)
+    done, rep = record([compiled("wild_store.c"), "child", kind, seed])
     assert done.returncode == 5, done.stderr
     assert done.stdout == b"writer exit 7\nsibling exit 4\n"
     processes = {p["pid"]: p for p in rep["processes"]}
@@ -40,7 +40,7 @@ def test_wild_stores_of_a_child(compiled, record, kind, seed):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rate", [[], ["--sample=1k"]], ids=["exact", "sampled"])
 def test_wild_stores_of_the_command(compiled, record, rate, kind, seed):
-    done, rep = record([compiled("wild_store.c"), "self", kind, seed], opts=rate, timeout=20)
+    done, rep = record([compiled("wild_store.c"), "self", kind, seed], opts=rate)
     assert done.returncode == 7, (done.returncode, done.stderr)
     assert rep["exit_status"] == 7
     assert run([HEFT, "verify", rep.path]).returncode == 0
@@ -66,14 +66,14 @@ def test_own_malloc_is_named_in_a_child_too(compiled, tmp_path):
     assert b"own_malloc" in done.stderr and b"malloc" in done.stderr.replace(b"own_malloc", b"")
 
 
-def test_session_leaves_nothing_behind(compiled, record):
+def test_session_leaves_nothing_behind(compiled, tmp_path):
     """No session directory and no shared file is left after a run. Other tests may run at the same time: what they
-    have made carries a word after heft-, or the pid of a heft that still runs."""
-    def of_another_test(name):
-        made = re.match(r"heft-(?:([a-z]+)|(\d+))-", name)
-        return made and (made.group(1) or os.path.exists(f"/proc/{made.group(2)}"))
+    have made carries a word after heft-, and the pid of their heft if it is a session."""
+    def is_others(name, own):
+        made = re.match(r"heft-(?:run-(\d+)|([a-z]+))-", name)
+        return name.endswith(".heft") or "pytest" in name or made and made.group(1) not in own
 
-    def places():
+    def places(own=()):
         roots = ["/run/heft", "/dev/shm", "/run", "/tmp", os.environ.get("XDG_RUNTIME_DIR") or ""]
         found = set()
         for root in roots:
@@ -81,8 +81,11 @@ def test_session_leaves_nothing_behind(compiled, record):
                 found |= {os.path.join(root, n) for n in os.listdir(root) if "heft" in n}
         if os.path.isdir("/run/heft"):
             found |= {os.path.join("/run/heft", n) for n in os.listdir("/run/heft")}
-        return {p for p in found if not of_another_test(os.path.basename(p)) and "pytest" not in p}
-    before = places()
-    record([compiled("each_function.c"), "malloc"])
-    record(["bash", "-c", "/bin/true; /bin/true"])
-    assert places() - before - {"/run/heft"} == set()
+        return {p for p in found if not is_others(os.path.basename(p), own)}
+    before, pids = places(), []
+    for i, command in enumerate(([compiled("each_function.c"), "malloc"], ["bash", "-c", "/bin/true; /bin/true"])):
+        heft = start([HEFT, "run", "-q", "-o", tmp_path / f"{i}.heft", "--", *command])
+        pids.append(str(heft.pid))
+        heft.communicate(timeout=TIME_LIMIT)
+        assert heft.returncode == 0
+    assert places(pids) - before - {"/run/heft"} == set()
