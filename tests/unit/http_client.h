@@ -38,11 +38,11 @@ static inline int client_send(int fd, const char *text)
 	return send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text) ? 0 : -1;
 }
 
-/* Waits for more of at most `size` bytes: their number, 0: the end, -1: nothing in 10 s. */
+/* Waits for more of at most `size` bytes: their number, 0: the end, -1: nothing in a minute. */
 static inline ssize_t client_read(int fd, void *data, size_t size)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	if (poll(&p, 1, 10000) <= 0)
+	if (poll(&p, 1, 60000) <= 0)
 		return -1;
 	ssize_t n = recv(fd, data, size, 0);
 	return n < 0 ? 0 : n;
@@ -52,6 +52,25 @@ static inline void reply_free(struct http_reply *r)
 {
 	free(r->text);
 	*r = (struct http_reply){0};
+}
+
+/* Reads one answer of a connection that is kept: its status, 0 if none came. */
+static inline int client_read_one(int fd)
+{
+	char text[8192] = "", *body = NULL, *length = NULL;
+	size_t bytes = 0;
+	int status = 0;
+	while (!body || bytes < (size_t)(body - text) + strtoul(length + 17, NULL, 10)) {
+		ssize_t n = client_read(fd, text + bytes, sizeof text - 1 - bytes);
+		if (n <= 0)
+			return 0;
+		text[bytes += (size_t)n] = 0;
+		length = strstr(text, "\r\nContent-Length: ");
+		body = length ? strstr(length, "\r\n\r\n") : NULL;
+		body = body ? body + 4 : NULL;
+	}
+	sscanf(text, "HTTP/1.1 %d ", &status);
+	return status;
 }
 
 /* Reads until the end of the connection. */

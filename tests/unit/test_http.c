@@ -211,7 +211,6 @@ TEST_WITH(test_packed, start_plain, stop_plain)
 TEST_WITH(test_kept_connection, start_plain, stop_plain)
 {
 	int fd = client_connect(port);
-	char part[2000];
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(
 			client_send(fd, i % 3 == 1 ? "POST /hello HTTP/1.1\r\nHost: localhost\r\n"
@@ -219,10 +218,7 @@ TEST_WITH(test_kept_connection, start_plain, stop_plain)
 					: i % 3 ? "GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
 						: "GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n"),
 			0);
-		ssize_t n = client_read(fd, part, sizeof part - 1);
-		assert_true(n > 0);
-		part[n] = 0;
-		assert_non_null(strstr(part, i % 3 == 1 ? "HTTP/1.1 405" : "HTTP/1.1 200"));
+		assert_int_equal(client_read_one(fd), i % 3 == 1 ? 405 : 200);
 	}
 	close(fd);
 }
@@ -245,7 +241,7 @@ TEST_WITH(test_events, start_plain, stop_plain)
 
 static void wait_for(atomic_int *counter, int n)
 {
-	for (int i = 0; i < 1000 && atomic_load(counter) < n; i++)
+	for (int i = 0; i < 6000 && atomic_load(counter) < n; i++)
 		usleep(10000);
 	assert_int_equal(atomic_load(counter), n);
 }

@@ -51,7 +51,7 @@ static const struct program *find(const struct program_finder *f, pid_t pid)
 /* Looks as often as if so many seconds had passed, until a rule matches the process. */
 static bool is_found(struct program_finder *f, pid_t pid, uint64_t *now)
 {
-	for (unsigned i = 0; i < 400; i++) {
+	for (unsigned i = 0; i < 6000; i++) {
 		*now += 100 * SECOND; /* whatever the last look has cost */
 		program_finder_look(f, *now);
 		const struct program *p = find(f, pid);
