@@ -184,5 +184,5 @@ def forge(agent, session, uid, count, first=1000000):
         new.rename(path)
 
 
-__all__ = ["BLOCK", "HONEST", "NEED_ROOT", "STRANGER", "SharedAgent", "become", "descriptors", "end_all", "forge", "is_gone", "name",
-           "of_same_length", "owner", "replace_in_log", "service_program", "shared_agent", "status_of"]
+__all__ = ["BLOCK", "HONEST", "NEED_ROOT", "STRANGER", "SharedAgent", "become", "descriptors", "end_all", "forge", "is_gone",
+           "name", "of_same_length", "owner", "replace_in_log", "service_program", "shared_agent", "status_of"]

@@ -9,8 +9,8 @@ import pytest
 
 from harness import wait_until
 from live_harness import LIBRARY, Service, fetch, session_env
-from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, descriptors, end_all, is_gone, name, owner,  # noqa: F401
-                       service_program, shared_agent, status_of)
+from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, become, descriptors, end_all, is_gone, name,  # noqa: F401
+                       owner, service_program, shared_agent, status_of)
 
 pytestmark = NEED_ROOT
 
