@@ -25,6 +25,7 @@ enum {
 	YIELD_CYCLES = 30000,
 	STOPPED_AFTER_MS = 1000,
 	WAIT_SLICE_MS = 20,
+	LONGEST_SLICE_NS = 2 * WAIT_SLICE_MS * 1000000,
 	WATCH_BYTES = 512, /* 64 frees */
 	STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream)
 };
@@ -68,7 +69,7 @@ static uint32_t wait_for_chunk(struct wire_session *s)
 {
 	struct wire_header *h = s->header;
 	uint32_t chunk, seen = atomic_load(&h->progress);
-	unsigned idle_ms = 0;
+	int64_t idle_ns = 0;
 	struct timespec last, now;
 	atomic_fetch_add(&h->waiters, 1);
 	clock_gettime(CLOCK_MONOTONIC, &last);
@@ -77,17 +78,20 @@ static uint32_t wait_for_chunk(struct wire_session *s)
 		sys_futex(&h->progress, FUTEX_WAIT, seen, &slice);
 		uint32_t progress = atomic_load(&h->progress);
 		clock_gettime(CLOCK_MONOTONIC, &now);
+		const int64_t ns = (now.tv_sec - last.tv_sec) * 1000000000ll + now.tv_nsec -
+				   last.tv_nsec;
+		last = now;
 		if (progress != seen) {
 			seen = progress;
 			/* If memory has run out there may be no chunk that could come back: do not wait for ever. */
 			if (!atomic_load_explicit(&h->starved, memory_order_relaxed)) {
-				last = now;
+				idle_ns = 0;
 				continue;
 			}
 		}
-		idle_ms = (unsigned)((now.tv_sec - last.tv_sec) * 1000 +
-				     (now.tv_nsec - last.tv_nsec) / 1000000);
-		if (idle_ms >= STOPPED_AFTER_MS) {
+		/* A slice that took longer says that we stood still, and with the machine perhaps the recorder, too. */
+		idle_ns += ns < LONGEST_SLICE_NS ? ns : LONGEST_SLICE_NS;
+		if (idle_ns >= STOPPED_AFTER_MS * 1000000ll) {
 			uint32_t on = WIRE_ON;
 			uint64_t never = 0;
 			atomic_compare_exchange_strong(&h->off_tsc, &never, arch_stamp());
