@@ -145,10 +145,10 @@ def test_something_else_altogether(tmp_path, what):
 
 
 def test_while_it_is_being_written(compiled, tmp_path):
-    """A recording is readable at any moment: read it again and again during the run."""
+    """A recording is readable at any moment: read it again and again during the run, for six seconds at least."""
     path = tmp_path / "growing.heft"
     heft = start([HEFT, "run", "-q", "-o", path, "--", compiled("churn.c"), "600000",
-                  tmp_path / "progress", "4000", "4"])
+                  tmp_path / "progress", "10000", "4"])
     seen = []
     try:
         while heft.poll() is None:
