@@ -109,7 +109,7 @@ def test_recorder_stopped(churn, expected, tmp_path):
             os.kill(pid, signal.SIGSTOP)
         assert progress(where) != FINISHED, "too late: the program has ended"
         # bounded: it waits for 1 s or so when the pool is full, not for us
-        wait_until(lambda: progress(where) == FINISHED, what="end of the program, unprofiled")
+        wait_until(lambda: progress(where) == FINISHED, 4 * TIME_LIMIT, "end of the program, unprofiled")
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
@@ -350,7 +350,7 @@ def test_shared_memory_runs_out(churn, expected, tmp_path, session_disk):
                 pass
         # ends by itself, or dies: then there is nobody left to wait for
         wait_until(lambda: progress(where) == FINISHED or any(
-            state_of(p) == "Z" for p in children_of(heft.pid) if p not in stopped), what="end of the program")
+            state_of(p) == "Z" for p in children_of(heft.pid) if p not in stopped), 4 * TIME_LIMIT, "end of the program")
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
