@@ -26,7 +26,7 @@ def fetch(url, token=None, data=None):
     if token:
         request.add_header("Authorization", f"Bearer {token}")
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=TIME_LIMIT) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -67,7 +67,7 @@ class Service:
             os.kill(self.pid, sig)
         if not line and not sig:
             self.process.stdin.close()
-        status = self.process.wait(timeout=30)
+        status = self.process.wait(timeout=TIME_LIMIT)
         for stream in self.process.stdin, self.process.stdout, self.process.stderr:
             stream.close()
         return status
@@ -133,6 +133,10 @@ class Agent:
     def files(self):
         return sorted(p.name for p in self.dir.iterdir() if not p.name.startswith("spare."))
 
+    def no_files(self):
+        """What was saved is removed a moment after the agent has said so."""
+        wait_until(lambda: not self.files(), what=f"no session file\n{self.log()}")
+
     def pids(self):
         """The supervisor, its server and its workers."""
         found = [self.process.pid]
@@ -141,7 +145,7 @@ class Agent:
 
     def stop(self, sig=signal.SIGTERM):
         self.process.send_signal(sig)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=TIME_LIMIT)
 
     def close(self):
         if self.process.poll() is None:
