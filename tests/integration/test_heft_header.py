@@ -109,8 +109,8 @@ def server():
 
 
 def get(url, out=None):
-    done = subprocess.run(["curl", "-s", "-m", "20", "-o", out or "-", "-w", "\n%{http_code}", url],
-                          capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(["curl", "-s", "-m", "60", "-o", out or "-", "-w", "\n%{http_code}", url],
+                          capture_output=True, text=True, timeout=70, check=True)
     body, code = done.stdout.rsplit("\n", 1)
     return int(code), body
 
@@ -124,14 +124,14 @@ def test_example_server(server, tmp_path):
     live = report(out)["totals"]["live_bytes"]
     assert 0.8 < live / (500 * 2000) < 1.25
     assert get(url + "quit")[0] == 200
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=60) == 0
 
 
 def test_example_server_when_the_recorder_is_killed(server, tmp_path):
     url, process = server(HEFT, "run", "-q", "--sample=1k", "-o", tmp_path / "server.heft", "--")
     child, = children_of(process.pid)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(timeout=20)
+    process.wait(timeout=60)
     code, words = get(url + "debug/pprof/heap")
     assert code == 503 and "no heft run or heft agent" in words
     assert get(url + "quit")[0] == 200
