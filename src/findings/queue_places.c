@@ -159,6 +159,15 @@ static void add_site(struct queue_places *q, struct queue_place *x, uint32_t sit
 	x->made += greater(s->allocations, s->frees);
 }
 
+/* Blocks that a program had before heft was attached were all there at once: nobody knows when they came. */
+static bool is_older(const struct diagnosis *d, uint32_t site)
+{
+	const struct profile_stacks *s = &d->p->stacks;
+	uint32_t node = d->named[site];
+	return d->p->run.older_listed && node != PROFILE_NONE &&
+	       !strcmp(s->frames[s->nodes[node].frame].function, PROFILE_OLDER_PLACE);
+}
+
 int queue_places_init(struct queue_places *q, const struct diagnosis *d)
 {
 	const struct profile *p = d->p;
@@ -172,7 +181,7 @@ int queue_places_init(struct queue_places *q, const struct diagnosis *d)
 	int rc = keyed && q->sites && q->list ? 0 : HEFT_ENOMEM;
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
-		if (waits_of(p, i))
+		if (waits_of(p, i) && !is_older(d, i))
 			keyed[count++] = (struct keyed_site){place_key(d, i), i};
 	if (count)
 		qsort(keyed, count, sizeof *keyed, by_key);

@@ -94,6 +94,26 @@ TEST(test_queue_in_words)
 	done(f, p);
 }
 
+/* What a program had before heft was attached is all there at once, as far as heft knows. */
+TEST(test_no_queue_of_older_blocks)
+{
+	simulate(ITEMS, 0, 182000, 0);
+	for (int older = 0; older < 2; older++) {
+		struct profile *p = new_profile(freed[ITEMS - 1] + 5 * MS);
+		uint32_t main_thread = add_thread(p, "main"), worker = add_thread(p, "worker");
+		add_site(p, "older:1", ITEMS, 1024);
+		add_handover(p, 0, ITEMS, born, freed, main_thread, worker);
+		add_release(p, 0, "clone:1 deliver_messages:73");
+		if (older)
+			p->stacks.frames[p->stacks.nodes[p->sites[0].node].frame].function =
+				PROFILE_OLDER_PLACE;
+		p->run.older_listed = older;
+		struct findings *f = diagnose(p, 0);
+		assert_int_equal(count_of(f, FINDING_UNBOUNDED_QUEUE), !older);
+		done(f, p);
+	}
+}
+
 TEST(test_queue_with_a_bound)
 {
 	static const uint64_t runs[] = {130, 200, 500, 2000, 5000};
