@@ -2,6 +2,7 @@
 look like it. The rules are in docs/findings.md; the figures follow from the programs' sources."""
 
 import os
+import re
 import shutil
 import signal
 
@@ -65,16 +66,19 @@ def csv_file(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["queue", "queue_rs"])
 def test_queue_example(record, name):
-    found, rep = findings(record, [example(name)])
-    f = only(found, "unbounded-queue")
+    done, rep = record([example(name)])
+    f = only(check_findings(rep), "unbounded-queue")
     e = f["evidence"]
     assert f["severity"] == "high" and f["bytes"] == e["backlog_bytes"]
     assert function(e["producer_function"]) == "send_message"
     assert function(e["consumer_function"]) == "deliver_messages"
     assert len(e["producer_threads"]) == 1 and e["consumer_threads"] == ["worker"]
-    assert 4500 <= e["backlog_items"] <= 5000 and e["items"] == 5000
+    # Nearly all of them, unless the producer lost its processor for long. The program in C says how many.
+    assert 2500 <= e["backlog_items"] <= 5000 and e["items"] == 5000
+    said = re.search(rb"at most (\d+) waiting", done.stdout)
+    assert abs(e["backlog_items"] - int(said[1])) <= 50 if said else name != "queue", done.stdout
     assert e["backlog_blocks"] >= e["backlog_items"]
-    assert 4500 * 1024 <= e["backlog_bytes"] <= rep["totals"]["peak_bytes"]
+    assert e["backlog_items"] * 1024 <= e["backlog_bytes"] <= rep["totals"]["peak_bytes"]
     assert e["arrival_ns"] < 100000 < e["service_ns"]  # it sleeps 100 us for each
     assert abs(e["wait_growth_ns"] - (e["service_ns"] - e["arrival_ns"])) <= 1
     assert "unbounded queue" in f["summary"]
@@ -296,8 +300,9 @@ def test_one_cause_is_one_finding(compiled, record):
     assert [p["function"] for p in e["parts"]] == ["make_value", "make_key", "remember"]
     assert f["bytes"] == e["level_bytes"] == sum(p["bytes"] for p in e["parts"])
     assert 0.9 * 2000 * 1264 < f["bytes"] <= 2000 * 1264
-    # The rates are added: 1264 bytes for each request.
-    assert abs(e["bytes_per_second"] * rep["duration_ns"] / 1e9 - 2000 * 1264) < 0.2 * 2000 * 1264
+    # The rates are added: 1264 bytes for each request, which takes 200 us at least. The rate is that of the time in which
+    # the program worked: on a busy machine it is higher than the mean.
+    assert 0.8 * 2000 * 1264 / (rep["duration_ns"] / 1e9) < e["bytes_per_second"] < 1.02 * 1264 / 200e-6
     assert f["summary"].count("is used up in") <= 1
     assert "in 3 functions that grow together" in f["summary"]
 

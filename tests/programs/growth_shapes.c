@@ -10,10 +10,11 @@
 
 #define REQUESTS 2000
 #define SESSIONS 64
+#define SLOWER 4 /* so long that a machine that stands still for a second does not hide the course of it */
 
 static void pause_us(long us)
 {
-	nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = us * 1000 * SLOWER}, NULL);
 }
 
 static void *session[SESSIONS];
