@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from attach_harness import Attached, Lines, Target, may_trace
-from harness import HEFT, children_of, end_group, run, start, wait_until
+from harness import HEFT, TIME_LIMIT, children_of, end_group, run, start, wait_until
 
 pytestmark = pytest.mark.skipif(not may_trace(), reason="this machine does not allow ptrace")
 NOBODY = 65534
@@ -58,7 +58,7 @@ def test_place_is_taken_meanwhile(compiled, started, tmp_path):
         assert done.returncode == 0 or b"maps memory all the time" in done.stderr or b"no space within" in done.stderr
         return b"the program had taken the place" in done.stderr
 
-    wait_until(is_taken, what="a place that was free and is taken")
+    wait_until(is_taken, 10 * TIME_LIMIT, "a place that was free and is taken")
     program.send_signal(signal.SIGTERM)
     assert (program.stdout.read(), program.wait()) == (b"0 holes\n", 0)
 
