@@ -116,7 +116,7 @@ static void run_overload(void)
 	must(!pthread_create(&consumer, NULL, consume, &all), "pthread_create");
 	for (int i = 0; i < 1500; i++) {
 		put_item();
-		pause_us(500);
+		pause_us(1000);
 	}
 	_exit(0);
 }
