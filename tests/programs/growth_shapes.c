@@ -10,7 +10,8 @@
 
 #define REQUESTS 2000
 #define SESSIONS 64
-#define SLOWER 4 /* so long that a machine that stands still for a second does not hide the course of it */
+/* So long that a machine that stands still for a second does not hide the course of it */
+#define SLOWER 4
 
 static void pause_us(long us)
 {

@@ -19,7 +19,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER, drained = PTHREAD_COND_INITIALIZER;
 static struct item *head, **tail = &head;
 static size_t queued, bound; /* 0: none */
-static size_t made, per_taken = 1; /* whoever takes item n + 1 waits until so many times n have been made */
+/* Whoever takes item n + 1 waits until per_taken times n have been made. */
+static size_t made, per_taken = 1;
 static size_t batch = 1;
 static long work_us = 100;
 
