@@ -4,14 +4,18 @@
  * The dynamic section names the tables. glibc has made its addresses absolute there, musl and the kernel's vDSO have
  * not: an address inside the module's span is taken for absolute. No entry tells how many symbols there are; the hash
  * tables do. All of it is the program's to write: every table must lie inside the module's span and below a bound,
- * and every name must end inside its table. */
+ * every name must end inside its table, and a chain of hashes may have no end: memory that was never written has none. */
 #include "attach/target_dynsym.h"
 
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DYNAMIC = 4096 }; /* entries; libraries have 30 */
+enum {
+	MOST_DYNAMIC = 4096,  /* entries; libraries have 30 */
+	MOST_CHAIN = 1 << 16, /* symbols of one bucket; libraries have 20 */
+	CHAIN_PIECE = 512,    /* hashes that are read at a time: of one page */
+};
 /* Of one table: ten million symbols. The span of a module is what its headers claim, so it is no bound. */
 #define MOST_TABLE (UINT64_C(256) << 20)
 
@@ -83,6 +87,24 @@ static bool find_tables(struct tables *t)
 	return t->symbols && t->strings && (t->hash || t->gnu_hash);
 }
 
+/* How many hashes there are if the chain that the one of this number is in is the last chain; 0: it has no end. */
+static uint64_t end_of_chain(const struct tables *t, uint64_t chain_at, uint64_t number)
+{
+	uint32_t hashes[CHAIN_PIECE];
+	for (const uint64_t most = number + MOST_CHAIN; number < most;) {
+		uint64_t at = chain_at + number * sizeof *hashes;
+		uint64_t count = CHAIN_PIECE - at / sizeof *hashes % CHAIN_PIECE;
+		if (at < t->high && (t->high - at) / sizeof *hashes < count)
+			count = (t->high - at) / sizeof *hashes;
+		if (!count || !read_in(t, at, hashes, count * sizeof *hashes))
+			return 0;
+		for (uint64_t i = 0; i < count; i++, number++)
+			if (hashes[i] & 1)
+				return number + 1;
+	}
+	return 0;
+}
+
 /* The chain of the last bucket ends with the last symbol. */
 static uint64_t count_by_gnu_hash(const struct tables *t)
 {
@@ -97,11 +119,8 @@ static uint64_t count_by_gnu_hash(const struct tables *t)
 	free(buckets);
 	if (!last || last < head[1])
 		return head[1]; /* none is exported */
-	for (uint32_t hash = 0; !(hash & 1); last++)
-		if (last == UINT32_MAX ||
-		    !read_in(t, chain_at + (uint64_t)(last - head[1]) * 4, &hash, sizeof hash))
-			return 0;
-	return last;
+	uint64_t hashes = end_of_chain(t, chain_at, last - head[1]);
+	return hashes ? head[1] + hashes : 0;
 }
 
 /* As the loader looks a name up, but for the filter: one bucket, and its chain. */
@@ -123,9 +142,10 @@ enum target_defines target_dynsym_defines(const struct target_image *im,
 		return TARGET_DEFINES_UNKNOWN;
 	if (!at)
 		return TARGET_DEFINES_NOT;
-	for (; !(hash & 1) && at >= head[1]; at++) {
+	for (unsigned i = 0; !(hash & 1) && at >= head[1]; at++, i++) {
 		Elf64_Sym s;
-		if (!read_in(&t, chain_at + (uint64_t)(at - head[1]) * 4, &hash, sizeof hash))
+		if (i == MOST_CHAIN ||
+		    !read_in(&t, chain_at + (uint64_t)(at - head[1]) * 4, &hash, sizeof hash))
 			return TARGET_DEFINES_UNKNOWN;
 		if ((hash | 1) != (wanted | 1))
 			continue;
