@@ -375,7 +375,7 @@ static bool look_up(const struct target_modules *m, struct lookup *l)
 	open_symbols(m, l->module, &files);
 	bool any = each_symbol(m, l->module, &files, find_names, l);
 	for (size_t i = 0; i < l->count; i++)
-		l->functions[i].room = bytes_left(l, i);
+		l->functions[i].room = l->ranks[i] ? bytes_left(l, i) : 0;
 	if (any && has_found(l))
 		each_symbol(m, l->module, &files, find_next, l);
 	close_symbols(&files);
