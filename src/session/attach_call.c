@@ -187,13 +187,34 @@ static ssize_t ask(int fd, char *answer, size_t bytes)
 	return n > 0 ? n : 0;
 }
 
+int attach_ask_holder(int fd, pid_t pid, const struct ucred *who, bool *hung_up,
+		      struct heft_error *err)
+{
+	char answer[ANSWER_BYTES] = "";
+	ssize_t n = ask(fd, answer, sizeof answer - 1);
+	*hung_up = n == 0;
+	if (n > 0 && answer[0] == DONE)
+		return 0;
+	if (n > 0)
+		return heft_fail(err, HEFT_EIO, "%s", answer + 1);
+	if (!is_allowed(who))
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"heft process %d, which is attached to process %d, belongs to another "
+			"user\nask as that user or as root",
+			(int)who->pid, (int)pid);
+	return heft_fail(err, HEFT_EBUSY,
+			 "heft process %d, which is attached to process %d, does not answer\n"
+			 "'kill %d' asks it the same",
+			 (int)who->pid, (int)pid, (int)who->pid);
+}
+
 int attach_ask_to_leave(pid_t pid, struct heft_error *err)
 {
-	struct ucred who = {0};
-	char answer[ANSWER_BYTES];
-	ssize_t n = 0;
-	for (unsigned i = 0; i < LAST_TRIES && n == 0; i++) {
-		memset(answer, 0, sizeof answer);
+	struct ucred who;
+	bool again = true;
+	int rc = 0;
+	for (unsigned i = 0; i < LAST_TRIES && again; i++) {
 		if (i)
 			nanosleep(&(struct timespec){.tv_nsec = BETWEEN_TRIES_NS}, NULL);
 		int fd = call(pid, &who);
@@ -204,23 +225,9 @@ int attach_ask_to_leave(pid_t pid, struct heft_error *err)
 		if (fd < 0)
 			return heft_fail(err, HEFT_ENOTFOUND, "no heft is attached to process %d",
 					 (int)pid);
-		n = ask(fd, answer, sizeof answer - 1);
+		rc = attach_ask_holder(fd, pid, &who, &again, err);
 		close(fd);
-		if (!is_allowed(&who))
-			break;
+		again = again && is_allowed(&who);
 	}
-	if (n > 0 && answer[0] == DONE)
-		return 0;
-	if (n > 0)
-		return heft_fail(err, HEFT_EIO, "%s", answer + 1);
-	if (!is_allowed(&who))
-		return heft_fail(
-			err, HEFT_EREFUSED,
-			"heft process %d, which is attached to process %d, belongs to another "
-			"user\nask as that user or as root",
-			(int)who.pid, (int)pid);
-	return heft_fail(err, HEFT_EBUSY,
-			 "heft process %d, which is attached to process %d, does not answer\n"
-			 "'kill %d' asks it the same",
-			 (int)who.pid, (int)pid, (int)who.pid);
+	return rc;
 }

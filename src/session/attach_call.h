@@ -34,5 +34,9 @@ pid_t attach_holder(pid_t pid);
 /* Asks it to leave, and waits until it has. HEFT_ENOTFOUND: nobody is attached. HEFT_EREFUSED: it may not be
  * asked by us. HEFT_EIO: it left, but not cleanly; the message is its own. */
 int attach_ask_to_leave(pid_t pid, struct heft_error *err);
+/* The same of a holder who is connected already. hung_up: it gave no answer, and will give none. */
+struct ucred;
+int attach_ask_holder(int fd, pid_t pid, const struct ucred *who, bool *hung_up,
+		      struct heft_error *err);
 
 #endif

@@ -33,14 +33,11 @@ static bool read_word(const struct remote *r, size_t offset, uint32_t *value)
 	return pread(r->memory, value, sizeof *value, (off_t)(r->at + offset)) == sizeof *value;
 }
 
-/* Where the process has mapped the header of the file that it opened last: a forked child may still have that of its
- * parent. 0: nowhere. */
-static uint64_t find_header(pid_t pid)
+uint64_t look_call_header(FILE *f)
 {
 	char line[PATH_MAX + 256];
 	uint64_t found = 0, newest = 0;
-	FILE *f = mappings_open(pid);
-	while (f && mappings_line(f, line, sizeof line)) {
+	while (mappings_line(f, line, sizeof line)) {
 		static const char deleted[] = " (deleted)";
 		struct mapping m;
 		uint64_t start, offset, stamp;
@@ -57,8 +54,6 @@ static uint64_t find_header(pid_t pid)
 			newest = stamp;
 		}
 	}
-	if (f)
-		fclose(f);
 	return found;
 }
 
@@ -87,7 +82,7 @@ static int check_looked(const struct remote *r, pid_t pid, uint32_t wanted, stru
 				   (int)pid);
 }
 
-static int ask(const struct remote *r, pid_t pid, struct heft_error *err)
+static int ask(const struct remote *r, pid_t pid, unsigned silent_ms, struct heft_error *err)
 {
 	const size_t wanted_at = offsetof(struct wire_header, ledger.wanted);
 	uint32_t wanted = 0, answered, progress, before = 0;
@@ -97,7 +92,7 @@ static int ask(const struct remote *r, pid_t pid, struct heft_error *err)
 	if (pwrite(r->memory, &wanted, sizeof wanted, (off_t)(r->at + wanted_at)) != sizeof wanted)
 		return heft_fail_errno(err, "cannot write to the memory of process %d", (int)pid);
 	unsigned silent = 0;
-	for (unsigned all = 0; silent < SILENT_MS && all < LONGEST_MS; all += LOOK_MS) {
+	for (unsigned all = 0; silent < silent_ms && all < LONGEST_MS; all += LOOK_MS) {
 		if (!read_word(r, offsetof(struct wire_header, ledger.answered), &answered) ||
 		    !read_word(r, offsetof(struct wire_header, progress), &progress) ||
 		    (kill(pid, 0) && errno == ESRCH))
@@ -112,17 +107,25 @@ static int ask(const struct remote *r, pid_t pid, struct heft_error *err)
 			 (int)pid);
 }
 
+int look_call_memory(int memory, uint64_t at, pid_t pid, unsigned silent_ms, struct heft_error *err)
+{
+	const struct remote r = {memory, at};
+	return memory >= 0 && is_recorded_exactly(&r)
+		       ? ask(&r, pid, silent_ms, err)
+		       : heft_fail(err, HEFT_ENOTFOUND, "process %d is not recorded", (int)pid);
+}
+
 int look_call(pid_t pid, struct heft_error *err)
 {
 	char path[64];
-	struct remote r = {.memory = -1, .at = find_header(pid)};
+	FILE *maps = mappings_open(pid);
+	uint64_t at = maps ? look_call_header(maps) : 0;
 	snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
-	if (r.at)
-		r.memory = open(path, O_RDWR | O_CLOEXEC);
-	int rc = r.memory >= 0 && is_recorded_exactly(&r)
-			 ? ask(&r, pid, err)
-			 : heft_fail(err, HEFT_ENOTFOUND, "process %d is not recorded", (int)pid);
-	if (r.memory >= 0)
-		close(r.memory);
+	int memory = at ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	int rc = look_call_memory(memory, at, pid, SILENT_MS, err);
+	if (memory >= 0)
+		close(memory);
+	if (maps)
+		fclose(maps);
 	return rc;
 }
