@@ -9,6 +9,7 @@
 
 #include "hosted/map_guard.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -192,35 +193,45 @@ static void remember(const struct stat *st, const struct elf_facts *facts)
 	pthread_mutex_unlock(&known_lock);
 }
 
-/* A line of maps */
-struct mapped {
-	dev_t device;
-	ino_t inode;
-	char path[4096];
-};
+/* Opens a regular file. A process chooses the names of what it has mapped, and to open a device may do something: what a
+ * name leads to is known before. */
+static int open_place(int place, const char *path)
+{
+	const int how = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	char name[32];
+	snprintf(name, sizeof name, "/proc/self/fd/%d", place);
+	int fd = open(name, how);
+	return fd < 0 && errno == ENOENT ? open(path, how) : fd; /* /proc is not there */
+}
 
 /* What is remembered is remembered of the file that was read: the path may lead to another one at
  * any time. inode: the file that is meant, 0: whatever is there. */
 static bool facts_of_path(const char *path, ino_t inode, struct elf_facts *facts)
 {
 	struct stat st, after;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
+	int place = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	if (place < 0)
 		return false;
-	bool meant = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (!inode || st.st_ino == inode);
+	bool meant = fstat(place, &st) == 0 && S_ISREG(st.st_mode) &&
+		     (!inode || st.st_ino == inode);
 	if (meant && !find_known(&st, facts)) {
+		fd = open_place(place, path);
+		meant = fd >= 0;
+	}
+	if (fd >= 0) {
 		own_allocator_of_file(fd, facts);
 		if (fstat(fd, &after) == 0 && after.st_size == st.st_size &&
 		    after.st_ctim.tv_sec == st.st_ctim.tv_sec &&
 		    after.st_ctim.tv_nsec == st.st_ctim.tv_nsec)
 			remember(&st, facts);
+		close(fd);
 	}
-	close(fd);
+	close(place);
 	return meant;
 }
 
 /* The file as the process sees it, if that is still the one it has mapped. */
-static bool facts_of(pid_t pid, const struct mapped *m, struct elf_facts *facts)
+static bool facts_of(pid_t pid, const struct own_allocator_mapped *m, struct elf_facts *facts)
 {
 	char path[4200];
 	snprintf(path, sizeof path, "/proc/%d/root%s", pid, m->path);
@@ -250,7 +261,7 @@ static void take(const char *path, const struct elf_facts *facts, bool library,
 	own_allocator_words(path, facts, library, out->text, sizeof out->text);
 }
 
-static bool parse_line(char *line, struct mapped *m)
+bool own_allocator_line(char *line, struct own_allocator_mapped *m)
 {
 	unsigned major, minor;
 	unsigned long long inode;
@@ -275,17 +286,19 @@ static bool is_seen(struct own_allocator_seen seen, dev_t device, ino_t inode)
 }
 
 /* Each file that a process has mapped as code, once; false: it is not there, or may not be looked at. */
-static bool each_file(pid_t pid, void (*see)(void *ctx, const struct mapped *m), void *ctx)
+static bool each_file(pid_t pid, void (*see)(void *ctx, const struct own_allocator_mapped *m),
+		      void *ctx)
 {
 	char path[64], *line = NULL;
 	size_t line_size = 0;
-	struct mapped m, last = {0};
+	struct own_allocator_mapped m, last = {0};
 	snprintf(path, sizeof path, "/proc/%d/maps", pid);
 	FILE *maps = fopen(path, "re");
 	if (!maps)
 		return false;
 	for (unsigned files = 0; files < MAPPED_FILES && getline(&line, &line_size, maps) > 0;) {
-		if (!parse_line(line, &m) || (m.inode == last.inode && m.device == last.device))
+		if (!own_allocator_line(line, &m) ||
+		    (m.inode == last.inode && m.device == last.device))
 			continue;
 		see(ctx, &m);
 		last.inode = m.inode;
@@ -306,7 +319,7 @@ struct look {
 	struct own_allocator *out;
 };
 
-static void note_seen(void *ctx, const struct mapped *m)
+static void note_seen(void *ctx, const struct own_allocator_mapped *m)
 {
 	struct look *l = ctx;
 	struct elf_facts facts;
@@ -325,7 +338,7 @@ static bool calls_seen(const struct look *l, const struct elf_facts *facts)
 	return false;
 }
 
-static void note_file(void *ctx, const struct mapped *m)
+static void note_file(void *ctx, const struct own_allocator_mapped *m)
 {
 	struct look *l = ctx;
 	struct elf_facts facts;

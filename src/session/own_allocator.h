@@ -39,4 +39,13 @@ bool own_allocator_of_process(pid_t pid, struct own_allocator_seen seen, struct 
 bool own_allocator_of_program(const char *path, struct own_allocator_seen seen,
 			      struct own_allocator *out);
 
+/* A file that is mapped as code */
+struct own_allocator_mapped {
+	dev_t device;
+	ino_t inode;
+	char path[4096];
+};
+/* Of a line of /proc/PID/maps, which is changed. False: it is of no such file. */
+bool own_allocator_line(char *line, struct own_allocator_mapped *m);
+
 #endif
