@@ -7,7 +7,7 @@
  * touched need no contents; they are counted in any case.
  *
  * The list of blocks comes from what the process itself wrote: blocks that overlap, or that are where nothing can be, are
- * left out. */
+ * left out. The same holds for free memory: a damaged heap may have one arena inside another. */
 #include "ledger/heap_look_take.h"
 
 #include "hosted/error.h"
@@ -152,6 +152,22 @@ static int by_block_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Free memory is in order of address; afterwards it does not overlap. */
+static void cut_overlaps(struct gathered *g)
+{
+	size_t kept = 0;
+	uint64_t end = 0;
+	for (size_t i = 0; i < g->free.count; i++) {
+		struct heap_free f = g->free.items[i];
+		if (f.at >= ADDRESS_MOST || f.bytes > ADDRESS_MOST - f.at || f.at + f.bytes <= end)
+			continue;
+		uint64_t start = f.at > end ? f.at : end;
+		end = f.at + f.bytes;
+		g->free.items[kept++] = (struct heap_free){start, end - start, f.kind};
+	}
+	g->free.count = kept;
+}
+
 /* False: what is free is not known. */
 static bool read_chunks(struct gathered *g)
 {
@@ -174,6 +190,7 @@ static bool read_chunks(struct gathered *g)
 	/* Most arenas come in order of address, but need not. */
 	if (g->free.count)
 		qsort(g->free.items, g->free.count, sizeof *g->free.items, by_free_address);
+	cut_overlaps(g);
 	if (g->unknown.count)
 		qsort(g->unknown.items, g->unknown.count, sizeof *g->unknown.items,
 		      by_block_address);
