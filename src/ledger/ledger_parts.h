@@ -78,6 +78,16 @@ uint64_t ledger_age_ns(pid_t pid);
 /* Memory that is only reserved. */
 bool ledger_is_reserved(const struct target_mapping *m);
 
+/* ledger_lines.c: all claims of rules that look into the memory of the process, which must not end before, or of those
+ * that do not; */
+int ledger_claims_make(struct ledger_taking *t, bool looking, struct heft_error *err);
+/* the claims of the latter, and then every turn gets its pages; */
+int ledger_claims_settle(struct ledger_taking *t, struct heft_error *err);
+/* and the lines. l->rss_bytes is known. */
+int ledger_lines_make(struct ledger_taking *t, struct ledger *l, struct heft_error *err);
+/* Whoever waits for the recorder sees that something is done. */
+void ledger_show_life(const struct ledger_taking *t);
+
 /* ledger_heap.c: before the pause, in it, and after it */
 void ledger_heap_open(struct ledger_taking *t);
 void ledger_heap_read_still(struct ledger_taking *t);
