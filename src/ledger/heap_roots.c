@@ -135,7 +135,9 @@ static uint64_t base_block(const struct gathering *g, uint64_t at, uint64_t end)
 static bool add_beside_allocator(struct gathering *g, const struct ledger_span *s)
 {
 	bool fine = true;
-	for (uint64_t at = s->start; at < s->end && fine;) {
+	const uint32_t there = LEDGER_IN_MEMORY | LEDGER_SWAPPED;
+	for (uint64_t at = s->start;
+	     (at = ledger_pages_next(&g->t->pages, at, there)) < s->end && fine;) {
 		uint64_t window = at & ~(g->near_bytes - 1), next = window + g->near_bytes;
 		uint64_t own = base_block(g, at, s->end);
 		next = next < s->end ? next : s->end;

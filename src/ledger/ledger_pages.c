@@ -361,3 +361,13 @@ bool ledger_pages_have(struct ledger_pages *p, uint64_t at)
 	size_t i = run_at(p, at);
 	return i < p->count && p->items[i].start <= at && (p->items[i].flags & LEDGER_IN_MEMORY);
 }
+
+uint64_t ledger_pages_next(struct ledger_pages *p, uint64_t at, uint32_t flags)
+{
+	size_t i = run_at(p, at);
+	while (i < p->count && !(p->items[i].flags & flags))
+		i++;
+	if (i == p->count)
+		return UINT64_MAX;
+	return p->items[i].start > at ? p->items[i].start : at;
+}

@@ -53,5 +53,8 @@ void ledger_pages_measure(struct ledger_pages *p, uint64_t start, uint64_t end,
 bool ledger_pages_are_own(struct ledger_pages *p, uint64_t start, uint64_t end);
 /* Whether the page at an address is in memory. */
 bool ledger_pages_have(struct ledger_pages *p, uint64_t at);
+/* The first address from `at` on in a page that has one of these flags; UINT64_MAX: there is none. Programs reserve terabytes
+ * that they never touch: who goes through a mapping asks for what is there. Fast if places ascend. */
+uint64_t ledger_pages_next(struct ledger_pages *p, uint64_t at, uint32_t flags);
 
 #endif

@@ -25,6 +25,18 @@ static bool has_module(const struct ledger_taking *t, const char *const *starts,
 	return false;
 }
 
+/* The first multiple of `step` from one on whose page is in memory; UINT64_MAX: there is none. */
+static uint64_t next_step(struct ledger_taking *t, uint64_t at, uint64_t step)
+{
+	uint64_t next;
+	while ((next = ledger_pages_next(&t->pages, at, LEDGER_IN_MEMORY)) != at) {
+		if (next > UINT64_MAX - step)
+			return UINT64_MAX;
+		at = (next + step - 1) & ~(step - 1);
+	}
+	return at;
+}
+
 /* ---- Python */
 
 struct pool_header {
@@ -37,7 +49,7 @@ static bool is_pool(struct ledger_taking *t, uint64_t at, uint64_t bytes)
 {
 	enum { UNIT = 16, CLASSES = 32, HEAD = 48 };
 	struct pool_header h;
-	if (!ledger_pages_have(&t->pages, at) || !ledger_read(t, at, &h, sizeof h))
+	if (!ledger_read(t, at, &h, sizeof h))
 		return false;
 	uint64_t each = ((uint64_t)h.size_class + 1) * UNIT;
 	return h.size_class < CLASSES && h.last_offset == bytes - each && h.next_offset >= HEAD &&
@@ -54,7 +66,8 @@ static bool claim_pools(struct ledger_taking *t, uint64_t bytes, size_t *found)
 		if (!ledger_is_plain(m) || m->name[0])
 			continue;
 		for (uint64_t at = (m->start + bytes - 1) & ~(bytes - 1);
-		     at + bytes <= m->end && fine; at += bytes)
+		     (at = next_step(t, at, bytes)) < m->end && bytes <= m->end - at && fine;
+		     at += bytes)
 			if (is_pool(t, at, bytes)) {
 				fine = ledger_claim(t, at, at + bytes, LEDGER_ALLOCATOR,
 						    "Python's objects (pymalloc's arenas)");
@@ -94,10 +107,10 @@ static bool claim_v8(struct ledger_taking *t)
 		    m->start % step || !ledger_pages_have(&t->pages, m->start))
 			continue;
 		/* Neighbours of the same rights are one mapping. */
-		for (uint64_t at = m->start; at < m->end && fine; at += step)
-			if (ledger_pages_have(&t->pages, at) && ledger_read(t, at, &c, sizeof c) &&
-			    c.bytes >= LEDGER_PAGE && c.bytes <= most && c.heap &&
-			    c.heap % 8 == 0 && c.area_start > at &&
+		for (uint64_t at = m->start; (at = next_step(t, at, step)) < m->end && fine;
+		     at += step)
+			if (ledger_read(t, at, &c, sizeof c) && c.bytes >= LEDGER_PAGE &&
+			    c.bytes <= most && c.heap && c.heap % 8 == 0 && c.area_start > at &&
 			    c.area_start < at + 4 * LEDGER_PAGE && c.area_end > c.area_start &&
 			    c.area_end <= at + c.bytes)
 				fine = ledger_claim_anonymous(t, at, at + c.bytes, LEDGER_ALLOCATOR,

@@ -38,6 +38,8 @@ bool ledger_claim_anonymous(struct ledger_taking *t, uint64_t start, uint64_t en
 {
 	const struct target_maps *maps = &t->maps;
 	bool fine = true;
+	if (start >= end)
+		return true;
 	for (size_t i = count_before(k, maps->count, maps->items[k].end <= start);
 	     i < maps->count && maps->items[i].start < end && fine; i++) {
 		const struct target_mapping *m = &maps->items[i];
