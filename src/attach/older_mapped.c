@@ -3,8 +3,9 @@
  * length in the second word, somewhere in anonymous memory. Neighbours lie in one mapping, as the kernel merges them.
  *
  * First the start of each mapping is looked at, and what follows a block there; then, if blocks are missing, every
- * page that the kernel has in memory or has swapped out. Pages that were never written are not touched. The search
- * ends when there are as many as glibc says. */
+ * page that the kernel has in memory or has swapped out. Pages that were never written are not touched. Mappings of many
+ * GiB come last: a word is read for each of their pages, and a program may have reserved terabytes. The search ends when
+ * there are as many as glibc says. */
 #include "attach/older_parts.h"
 
 #include "hosted/sorted.h"
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 enum { PAGE = 4096, PAGES = 512 };
+#define LARGE_MAPPING (UINT64_C(16) << 30)
 
 /* The block whose mapping begins at a page, and how long that is; false: none. */
 static bool mapped_at(struct older_heap *h, uint64_t at, uint64_t end, struct older_mapped *m)
@@ -119,11 +121,13 @@ static void search(struct older_heap *h, size_t count)
 	h->searched = true;
 	search_starts(h, count);
 	size_t known = h->mapped.count;
-	for (size_t i = 0; i < h->maps->count && h->mapped.count < count && !h->late; i++) {
-		const struct target_mapping *m = &h->maps->items[i];
-		if (may_have_blocks(m) && !is_arena_heap(h, m->start))
-			search_pages(h, m, known, count);
-	}
+	for (unsigned pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < h->maps->count && h->mapped.count < count && !h->late; i++) {
+			const struct target_mapping *m = &h->maps->items[i];
+			if ((m->end - m->start > LARGE_MAPPING) == pass && may_have_blocks(m) &&
+			    !is_arena_heap(h, m->start))
+				search_pages(h, m, known, count);
+		}
 }
 
 /* Those that were found once and are still there. */
