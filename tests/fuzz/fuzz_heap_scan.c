@@ -78,7 +78,7 @@ static void make_pages(const uint8_t *r)
 	if (w.pages.count == RANGES)
 		return;
 	run->start = w.page_end + (uint64_t)r[1] * LEDGER_PAGE;
-	run->end = w.page_end = run->start + (half(r + 2) % 4096 + 1ull) * LEDGER_PAGE;
+	run->end = w.page_end = run->start + (half(r + 2) % 256 + 1ull) * LEDGER_PAGE;
 	run->flags = r[4] % 16;
 	if (!(run->flags & (LEDGER_IN_MEMORY | LEDGER_SWAPPED)))
 		run->flags |= LEDGER_IN_MEMORY;
