@@ -151,8 +151,9 @@ static void asking(const uint8_t *data, size_t size, uid_t uid)
 	if (size && send(pair[1], data, size, 0) != (ssize_t)size)
 		abort();
 	shutdown(pair[1], SHUT_WR);
-	int rc = attach_ask_holder(pair[0], 1234, &who, &err);
-	if ((rc == 0) != (size && data[0] == DONE) || rc > 0)
+	bool hung_up = false;
+	int rc = attach_ask_holder(pair[0], 1234, &who, &hung_up, &err);
+	if ((rc == 0) != (size && data[0] == DONE) || rc > 0 || hung_up != !size)
 		abort();
 	if (rc && !memchr(err.message, 0, sizeof err.message))
 		abort();
