@@ -60,6 +60,9 @@
 /* And while blocks came, the backlog fell by so much at most in all, of its greatest. Six batches, each larger than
  * the one before, gave 2.5. */
 #define QUEUE_MOST_FALLEN 1.0
+/* Who works on one item after the other takes them one after the other. Tables that are made while a program starts, some
+ * of them for a moment, and that are taken down at its end have a pause of nearly all of that time (0.9 was seen). */
+#define QUEUE_LONGEST_PAUSE 0.5
 
 double queue_interval(uint64_t from, uint64_t to, uint64_t items)
 {
@@ -206,6 +209,23 @@ static double fallen_meanwhile(const struct queue_places *q, const struct queue_
 	return most ? (double)fallen / (double)most : 0;
 }
 
+/* The longest time in which the level did not change, of the time from the first free to the last. 0 if that is not
+ * known. */
+static double longest_pause(const struct queue_places *q, const struct queue_place *x)
+{
+	const struct profile_history *course = &q->d->p->behaviour.history;
+	uint64_t from = slot_of(course, x->waits.first_free_ns);
+	uint64_t to = slot_of(course, x->waits.last_free_ns), longest = 0, since = from;
+	if (to < from + QUEUE_TOP_LEAST_SLOTS)
+		return 0;
+	for (uint64_t i = from; i + 1 < to; i++) {
+		if (level_at(q, x, i) != level_at(q, x, i + 1))
+			since = i + 1;
+		longest = greater(longest, i + 1 - since);
+	}
+	return (double)longest / (double)(to - from);
+}
+
 /* Whether a task of an asynchronous runtime runs here: something polls it. */
 static bool is_in_task(const struct profile *p, uint32_t node)
 {
@@ -246,7 +266,11 @@ static bool grows_within_threads(struct rule *r, const struct queue_places *q,
 	    rule_at_most(r, "part of the greatest backlog that was there at the first free",
 			 UNIT_SHARE, level_before_taking(q, x), QUEUE_MOST_BEFORE_TAKING) &&
 	    rule_at_most(r, "falls of the backlog while blocks came, of its greatest", UNIT_SHARE,
-			 fallen_meanwhile(q, x), QUEUE_MOST_FALLEN))
+			 fallen_meanwhile(q, x), QUEUE_MOST_FALLEN) &&
+	    rule_at_most(
+		    r,
+		    "longest pause between two that were taken out, of the time in which they were",
+		    UNIT_SHARE, longest_pause(q, x), QUEUE_LONGEST_PAUSE))
 		return true;
 	r->count = mark;
 	/* A task that never waits makes all items before the consumer's turn comes. A loop that loads

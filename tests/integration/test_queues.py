@@ -49,7 +49,7 @@ def test_event_loop(compiled, record, mode, producer, consumer):
 
 
 @pytest.mark.parametrize("mode", ["bound64", "bound1000", "greedy1000", "keeps-up", "cache", "large-cache",
-                                  "slowing-cache", "arenas", "load-then-work", "expiry"])
+                                  "slowing-cache", "arenas", "load-then-work", "tables", "expiry"])
 def test_one_thread_without_a_queue(compiled, record, mode):
     _, rep = record([compiled("event_loop.c"), mode])
     assert queues(rep) == []

@@ -172,6 +172,20 @@ static void run_expiry(void)
 		message_destroy(pop());
 }
 
+/* Tables that a program makes when it starts, some of them for a moment, and takes down in that order at its end. */
+static void run_tables(void)
+{
+	for (int i = 0; i < MESSAGES; i++) {
+		on_readable();
+		work_us(5);
+		if (i > 20 && i < MESSAGES * 3 / 10)
+			message_destroy(pop());
+	}
+	work_us(300000);
+	while (head)
+		message_destroy(pop());
+}
+
 int main(int argc, char **argv)
 {
 	must(argc == 2, "one mode");
@@ -197,6 +211,8 @@ int main(int argc, char **argv)
 		run_arenas();
 	else if (!strcmp(argv[1], "load-then-work"))
 		run_load_then_work();
+	else if (!strcmp(argv[1], "tables"))
+		run_tables();
 	else if (!strcmp(argv[1], "expiry"))
 		run_expiry();
 	else
