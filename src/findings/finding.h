@@ -41,7 +41,7 @@ enum evidence_type {
 
 struct evidence_part {
 	const char *function;
-	const char *where; /* "file:line", or NULL */
+	const char *where; /* "file:line"; "" or NULL: not known */
 	uint64_t bytes;
 	double share;  /* of the whole, 0 to 1 */
 	uint32_t site; /* profile site index */

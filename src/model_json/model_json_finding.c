@@ -6,7 +6,7 @@ static void write_part(struct json_writer *w, const struct model_json_limits *l,
 {
 	json_write_object(w);
 	model_json_key_name(w, l, "function", part->function);
-	if (part->where)
+	if (part->where && *part->where)
 		model_json_key_name(w, l, "where", part->where);
 	json_write_key_uint(w, "bytes", part->bytes);
 	json_write_key(w, "share");

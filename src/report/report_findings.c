@@ -250,11 +250,12 @@ static void print_parts(FILE *out, const struct evidence *e, const struct report
 		label(out, o, i ? "" : e->name, first_word(e->name));
 		fprintf(out, "%13s %8s  ", words_exact_bytes(part->bytes).text,
 			words_percent(part->share).text);
-		size_t place = part->where ? words_columns(part->where) + 4 : 0;
+		const bool known = part->where && *part->where;
+		size_t place = known ? words_columns(part->where) + 4 : 0;
 		if (place > room - 8)
 			place = room - 8;
 		words_print_function(out, part->function ? part->function : "?", room - place);
-		if (part->where) {
+		if (known) {
 			fputs(" at ", out);
 			words_print_fit(out, part->where, place - 4);
 		}

@@ -205,6 +205,17 @@ def test_objects(compiled, record):
     assert e["parts"][1]["function"] == "make_pages"
 
 
+def test_objects_without_names(compiled, record, tmp_path):
+    """Of a stripped program nobody knows where a part is made: nothing is said of it, not half a sentence."""
+    stripped = tmp_path / "stripped"
+    assert run(["strip", "-s", "-o", stripped, compiled("object_shapes.c")]).returncode == 0
+    found, rep = findings(record, [stripped, "workers"])
+    parts = only(found, "per-instance-cost")["evidence"]["parts"]
+    assert [p["bytes"] for p in parts] == [32000, 256] and not any("where" in p for p in parts)
+    text = run([HEFT, "report", rep.path]).stdout.decode()
+    assert re.search(r"parts +32,000 B .* stripped\+0x", text) and not re.search(r" (at|in) *$", text, re.M)
+
+
 # Several blocks of one site in each object, and few objects. The same in files that keep neither
 # the order nor the course over time.
 SEVERAL = [("peers", "peer_new", 50, [6000, 4000, 80], 5),
