@@ -24,6 +24,8 @@
 
 #define ANSWER_NS 500000000ull /* without any progress of the recorder */
 #define LIMIT_NS 5000000000ull /* with progress: the machine is busy */
+/* A look after a longer time says that we stood still, and with the machine perhaps the recorder, too. */
+#define LONGEST_LOOK_NS 100000000ull
 enum { FUTEX_WAIT_SHARED = 0, FUTEX_WAKE_SHARED = 1, MONOTONIC = 1 };
 
 static _Atomic uint32_t nobody_answers;
@@ -48,26 +50,31 @@ static void allow(unsigned long tracer)
 
 /* How long to wait for the outside */
 struct patience {
-	uint64_t until, limit;
+	uint64_t looked, silent_ns, limit;
 	uint32_t progress;
 };
 
 static struct patience patience_begin(void)
 {
 	const uint64_t now = sys_clock_ns(MONOTONIC);
-	return (struct patience){now + ANSWER_NS, now + LIMIT_NS,
-				 atomic_load(&wire_session_at(heft_mapped).header->progress)};
+	return (struct patience){
+		.looked = now,
+		.limit = now + LIMIT_NS,
+		.progress = atomic_load(&wire_session_at(heft_mapped).header->progress)};
 }
 
 static int is_patient(struct patience *p)
 {
 	const uint64_t now = sys_clock_ns(MONOTONIC);
 	const uint32_t progress = atomic_load(&wire_session_at(heft_mapped).header->progress);
+	const uint64_t ns = now - p->looked;
+	p->looked = now;
+	p->silent_ns += ns < LONGEST_LOOK_NS ? ns : LONGEST_LOOK_NS;
 	if (progress != p->progress) {
 		p->progress = progress;
-		p->until = now + ANSWER_NS;
+		p->silent_ns = 0;
 	}
-	return now < p->until && now < p->limit;
+	return p->silent_ns < ANSWER_NS && now < p->limit;
 }
 
 /* Waits until it is another word than this one. Returns it. */
