@@ -250,8 +250,11 @@ def test_text_and_csv(life):
     assert len({len(line) for line in lines[3:] if line.endswith("B")}) == 1  # aligned
     assert lines[-1].startswith(f"Next: heft attach {process.pid}")
     assert "anonymous memory" in text and "stacks" in text and " reserved and not usable" in text
-    rows = list(csv.DictReader(io.StringIO(run([HEFT, "map", "--csv", process.pid]).stdout.decode())))
-    made = ledger_of(process.pid)
+    for _ in range(20):
+        made = ledger_of(process.pid)
+        rows = list(csv.DictReader(io.StringIO(run([HEFT, "map", "--csv", process.pid]).stdout.decode())))
+        if ledger_of(process.pid)["lines"] == made["lines"]:  # a look may bring pages of its files into memory
+            break
     assert sum(int(row["resident_bytes"]) for row in rows) == made["rss_bytes"]
     assert {(row["kind"], row["name"]) for row in rows} == {(x["kind"], x["name"]) for x in made["lines"]}
 
@@ -268,7 +271,8 @@ def test_kept_in_a_file(life, tmp_path, record):
         assert run([HEFT, "map", "--force", "-o", path, process.pid]).returncode == 0
         live = run([HEFT, "map", process.pid]).stdout.decode()
         after, kept = Ledger(take(process.pid)), Ledger(take(path))
-        if after["lines"] == made["lines"] == kept["lines"]:  # programs that come and go share its libraries' pages for a while
+        # A look may bring pages of its files into memory that somebody else has read since the last one.
+        if after["lines"] == made["lines"] == kept["lines"]:
             break
     assert run([HEFT, "verify", path]).returncode == 0
     assert kept["lines"] == made["lines"] and kept["pid"] == process.pid and kept["time_ns"] > made["time_ns"]
