@@ -184,6 +184,8 @@ int ledger_heap_claim(struct ledger_taking *t, struct heft_error *err)
 	bool fine = true;
 	if (t->heap && !t->heap_was_still && !t->only_extents)
 		read_heap(t, false, RUNNING_LIMIT_MS * MS);
+	if (!t->heap)
+		t->turn = LEDGER_TURN_BREAK;
 	for (size_t i = 0; i < t->maps.count && fine; i++) {
 		const struct target_mapping *m = &t->maps.items[i];
 		if (!strcmp(m->name, "[heap]") && !m->inode)

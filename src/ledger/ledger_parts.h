@@ -25,6 +25,7 @@ enum ledger_turn {
 	LEDGER_TURN_OWN,
 	LEDGER_TURN_HEAP,
 	LEDGER_TURN_RECORDED,
+	LEDGER_TURN_BREAK, /* what recorded blocks have left of it, if the allocator's heap cannot be read */
 	LEDGER_TURN_RUNTIMES,
 	LEDGER_TURN_STACKS,
 	LEDGER_TURN_KEPT_STACKS,
@@ -65,8 +66,8 @@ struct ledger_taking {
 /* A claim of this turn; false: no memory. */
 bool ledger_claim(struct ledger_taking *t, uint64_t start, uint64_t end, enum ledger_kind kind,
 		  const char *name);
-/* The same, of what is anonymous memory there, has no name and is not only reserved: for places that the program's own
- * memory names, which may be anywhere. */
+/* The same, of what is anonymous memory there, has no name but the break's and is not only reserved: for places that the
+ * program's own memory names, which may be anywhere. */
 bool ledger_claim_anonymous(struct ledger_taking *t, uint64_t start, uint64_t end,
 			    enum ledger_kind kind, const char *name);
 /* Memory of the process, now. False: not all of it is there. */

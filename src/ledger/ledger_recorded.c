@@ -247,9 +247,13 @@ static int lines_of_blocks(struct ledger_taking *t, const struct ledger_bytes *h
 	if (!rc && has_headers)
 		rc = add_line(l, LEDGER_HEADERS, "headers of blocks in use", &s->headers, s->blocks,
 			      err);
-	const char *name = !has_headers            ? "between blocks, in pages of another allocator"
-			   : t->request->all_known ? "free, in bins, caches and at the top"
-						   : "free, or in use since before it was recorded";
+	static const char *const names[2][2] = {
+		{"between blocks: free, or older blocks",
+		 "between blocks: free, or the allocator's own"},
+		{"free, or in use since before it was recorded",
+		 "free, in bins, caches and at the top"},
+	};
+	const char *name = names[has_headers][t->request->all_known];
 	return rc ? rc : add_line(l, LEDGER_HELD_FREE, name, &rest, 0, err);
 }
 

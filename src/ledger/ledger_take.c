@@ -43,7 +43,8 @@ bool ledger_claim_anonymous(struct ledger_taking *t, uint64_t start, uint64_t en
 	for (size_t i = count_before(k, maps->count, maps->items[k].end <= start);
 	     i < maps->count && maps->items[i].start < end && fine; i++) {
 		const struct target_mapping *m = &maps->items[i];
-		if (!m->inode && !m->shared && !m->name[0] && !ledger_is_reserved(m))
+		if (!m->inode && !m->shared && !ledger_is_reserved(m) &&
+		    (!m->name[0] || !strcmp(m->name, "[heap]")))
 			fine = ledger_claim(t, m->start > start ? m->start : start,
 					    m->end < end ? m->end : end, kind, name);
 	}

@@ -68,6 +68,37 @@ def test_a_table_in_c_closes_to_the_byte(recorded, tmp_path):
     assert ledger.sum("unexplained") == 0
 
 
+HOLDS_STATIC = """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void)
+{
+    static char *volatile blocks[20000];
+    for (int i = 0; i < 20000; i++)
+        blocks[i] = memset(malloc(1000), 'x', 1000);
+    sleep(3);
+    return 0;
+}
+"""
+
+
+def test_blocks_of_a_static_program(recorded, tmp_path):
+    """Its malloc is in no library, and its heap is the program's break. What it holds is known from the recording."""
+    source, program = tmp_path / "holds.c", tmp_path / "holds"
+    source.write_text(HOLDS_STATIC)
+    subprocess.run(["gcc", "-O1", "-static", source, "-o", program], check=True)
+    for _ in range(10):
+        _, ledgers = recorded([program])
+        if ledgers:  # on a busy machine it may not have stopped in time
+            break
+    ledger = ledgers[-1]
+    (requested,) = [line for line in ledger["lines"] if line["kind"] == "requested"]
+    assert requested["blocks"] >= 20000 and 20000000 <= requested["resident_bytes"] < 20100000
+    assert ledger.sum("allocator", "program's break") < MIB and ledger.sum("unexplained") == 0
+    assert 8 * 20000 <= ledger.sum("held_free", "between blocks") < MIB
+
+
 def near_peak(recorded, command, kind):
     """All ledgers, and the one near the peak, with much on lines of this kind. On an idle machine its share of the peak is 0.94
     to 0.997; a program that is not stopped at once goes on freeing, and if it has freed nearly everything it runs again."""
