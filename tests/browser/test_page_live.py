@@ -11,17 +11,18 @@ from page_server import view_of
 SERVER = harness.BUILD / "examples" / "leaky_server"
 
 
-def has_sites(path):
+def shows(path, function):
     """It is written about once a second."""
-    told = harness.report(path, check=False)
-    return told.returncode == 0 and json.loads(told.stdout)["sites"]
+    told = harness.run([harness.HEFT, "report", "--json", path])
+    return told.returncode == 0 and any(frame.get("function") == function for site in json.loads(told.stdout)["sites"]
+                                        for frame in site["stack"])
 
 
 def test_page_grows_with_the_run(open_page, tmp_path):
     path = tmp_path / "live.heft"
     run = harness.start([harness.HEFT, "run", "-q", "-o", path, "--", SERVER, "--requests", "2000000", "--pause-us", "1000"])
     try:
-        harness.wait_until(lambda: path.exists() and has_sites(path), what="something to show")
+        harness.wait_until(lambda: path.exists() and shows(path, "remember_request"), what="something to show")
         with view_of(path) as view:
             page = open_page(view.url)
             page.wait("document.querySelector('.live-badge') !== null")
