@@ -54,18 +54,40 @@ class HungMount:
         return [pid for asked, pid in self.requests() if asked == number]
 
 
+def mount_over(path):
+    """A file that has no server yet: what that will read."""
+    fd = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={fd},rootmode=100755,user_id={STRANGER},group_id={STRANGER},allow_other"
+    if LIBC.mount(b"heft-test", str(path).encode(), b"fuse", MS_NOSUID_NODEV, options.encode()) != 0:
+        error = ctypes.get_errno()
+        os.close(fd)
+        raise OSError(error, "cannot mount")
+    return fd
+
+
+def unmount(path):
+    LIBC.umount2(str(path).encode(), MNT_DETACH)
+
+
+def may_mount():
+    with tempfile.NamedTemporaryFile() as file:
+        try:
+            os.close(mount_over(file.name))
+        except OSError:
+            return False
+        unmount(file.name)
+    return True
+
+
+# Before a test begins: one that is skipped in its middle leaves its programs behind.
+NEED_MOUNT = pytest.mark.skipif(os.geteuid() == 0 and not may_mount(), reason="this machine does not allow mounting (FUSE)")
+
+
 @contextlib.contextmanager
 def hung_mount(path, size=100000):
     """Mounts it over the file. size 0: not even what it is is answered."""
-    try:
-        fd = os.open("/dev/fuse", os.O_RDWR)
-    except OSError:
-        pytest.skip("this machine does not allow mounting (FUSE)")
-    options = f"fd={fd},rootmode=100755,user_id={STRANGER},group_id={STRANGER},allow_other"
     # Mounted before there is a server: one that reads before that is told that nothing is mounted, and ends.
-    if LIBC.mount(b"heft-test", str(path).encode(), b"fuse", MS_NOSUID_NODEV, options.encode()) != 0:
-        os.close(fd)
-        pytest.skip("this machine does not allow mounting (FUSE)")
+    fd = mount_over(path)
     with tempfile.TemporaryFile() as log:
         server = start(["/usr/bin/python3", "-c", SERVER, size], stdin=fd, stdout=log, stderr=subprocess.DEVNULL,
                        preexec_fn=become(STRANGER))
@@ -77,4 +99,4 @@ def hung_mount(path, size=100000):
         finally:
             server.kill()  # all who wait are let go
             server.communicate()
-            LIBC.umount2(str(path).encode(), MNT_DETACH)
+            unmount(path)

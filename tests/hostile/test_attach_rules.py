@@ -30,7 +30,8 @@ def ruled(tmp_path, public_heft, program):
     if pathlib.Path("/proc/sys/kernel/yama/ptrace_scope").exists() and \
             pathlib.Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip() != "0":
         pytest.skip("this system lets only root trace")
-    made = SharedAgent(tmp_path, public_heft, program, ["--sample=4k", f"--attach-exe={program}*"])
+    # By its name: an agent in a chroot sees other paths of programs in other mount namespaces.
+    made = SharedAgent(tmp_path, public_heft, program, ["--sample=4k", f"--attach-exe={program.name}*"])
     yield made
     made.close()
 

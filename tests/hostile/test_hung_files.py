@@ -9,12 +9,12 @@ import time
 import pytest
 
 from harness import PROGRAMS, TIME_LIMIT, run
-from hung_mount import OPEN, hung_mount
+from hung_mount import NEED_MOUNT, OPEN, hung_mount
 from live_harness import wait_until
 from strangers import (BLOCK, HONEST, NEED_ROOT, STRANGER, SharedAgent, end_all,  # noqa: F401
                        of_same_length, replace_in_log, service_program, shared_agent)
 
-pytestmark = NEED_ROOT
+pytestmark = [NEED_ROOT, NEED_MOUNT]
 
 
 def is_served(agent, service, count, seconds=30):
