@@ -31,6 +31,8 @@ def test_page_grows_with_the_run(open_page, tmp_path):
             page.wait("document.querySelector('#view [role=treegrid]') !== null")
             page.press("/")
             page.type("remember_request")
+            # The graph is of the peak so far, which may not have it yet: then there is nothing to go to.
+            page.wait("document.querySelector('.matched')?.innerText.includes('% matched')")
             page.press("Enter")
             chosen = "document.querySelector('#view [role=treegrid] [aria-selected=true]')"
             page.wait(f"{chosen}?.innerText.includes('remember_request')")
