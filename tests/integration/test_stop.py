@@ -293,12 +293,15 @@ def test_killed_while_it_holds(started, policy):
     it has a real-time priority, which it gives back itself."""
     process = started("stop_storms.c", "loops",
                       preexec_fn=lambda: os.sched_setscheduler(0, policy, os.sched_param(0)))
+    wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) > 1, what="its threads")
     for _ in range(10):
         holder = start([DRIVER, process.pid, "hold"], stdin=subprocess.PIPE)
-        assert holder.stdout.readline() == b"holds\n"
-        if may_hurry():
-            assert policies(process.pid) == {policy, os.SCHED_FIFO}
-        end(holder)
+        try:
+            assert holder.stdout.readline() == b"holds\n"
+            if may_hurry():
+                assert policies(process.pid) == {policy, os.SCHED_FIFO}
+        finally:
+            end(holder)  # whoever waits for a process that is held waits for ever
         wait_until(lambda: is_untraced(process.pid), what="let go")
         wait_until(lambda: policies(process.pid) == {policy}, what="its own priority")
     drive_well(process.pid, "both", STOPS)
