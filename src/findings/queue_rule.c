@@ -267,10 +267,8 @@ static bool grows_within_threads(struct rule *r, const struct queue_places *q,
 			 UNIT_SHARE, level_before_taking(q, x), QUEUE_MOST_BEFORE_TAKING) &&
 	    rule_at_most(r, "falls of the backlog while blocks came, of its greatest", UNIT_SHARE,
 			 fallen_meanwhile(q, x), QUEUE_MOST_FALLEN) &&
-	    rule_at_most(
-		    r,
-		    "longest pause between two that were taken out, of the time in which they were",
-		    UNIT_SHARE, longest_pause(q, x), QUEUE_LONGEST_PAUSE))
+	    rule_at_most(r, "longest time without a take, of the time in which they were taken out",
+			 UNIT_SHARE, longest_pause(q, x), QUEUE_LONGEST_PAUSE))
 		return true;
 	r->count = mark;
 	/* A task that never waits makes all items before the consumer's turn comes. A loop that loads

@@ -115,7 +115,8 @@ struct ledger_request {
 	/* After that: hands over every block of that moment, in order of address, as often as it is asked. There may be
 	 * millions: they are not copied. */
 	void (*each_block)(void *ctx, ledger_block_fn *fn, void *fn_ctx);
-	/* The same for those of LEDGER_LARGE bytes and more, and perhaps some smaller ones, soon: the process stands still. */
+	/* The same for every block of LEDGER_LARGE bytes and more, and perhaps for some smaller ones. It must be quick: the
+	 * process stands still. */
 	void (*each_large)(void *ctx, ledger_block_fn *fn, void *fn_ctx);
 	/* A process that asked may go on: after the pause, or when all was looked up (waits). Not called after a failure. */
 	void (*release)(void *ctx);
